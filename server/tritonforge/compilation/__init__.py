@@ -1,0 +1,1 @@
+"""Reading what the compiler produced → `Compilation`."""

@@ -1,0 +1,1 @@
+"""tritonforge.toml and editor settings → validated values, with defaults and clear errors."""

@@ -1,0 +1,1 @@
+"""`Kernel` + `Compilation` + `Profile` → findings and the bottleneck class; one rule per small unit."""

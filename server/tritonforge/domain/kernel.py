@@ -1,0 +1,257 @@
+"""`Kernel`: what static analysis knows of one `@triton.jit` entry function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tritonforge.domain.source import Range
+
+ParameterRole = Literal["pointer", "scalar", "stride", "tile", "meaning", "option", "unknown"]
+"""What a parameter is for.
+
+`pointer`: reaches `tl.load`/`tl.store`/an atomic. `stride`: only multiplies offsets. `tile`: a constexpr that sizes a
+block (reaches `tl.arange`, `tl.zeros`… or steps a loop) and may be tuned. `meaning`: a constexpr that changes what is
+computed (a flag, a true size, an activation). `option`: the kernel's own `num_warps`/`num_stages` parameter. `scalar`:
+any other runtime value.
+"""
+
+ValueSource = Literal[
+    "literal",  # the number stands at the launch
+    "local",  # a local variable of the host function, assigned once
+    "module",  # a module-level constant
+    "parameter",  # a parameter of the host function
+    "next_power_of_2",  # computed with triton.next_power_of_2(...)
+    "call",  # returned by some other call
+    "default",  # not given: the kernel's own default
+    "autotune",  # chosen by @triton.autotune
+    "heuristic",  # chosen by @triton.heuristics
+    "kwargs",  # hidden in **kwargs or *args
+    "expression",  # anything else
+    "absent",  # not given and no default (options such as num_warps)
+]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel. `annotation` and `default` are source text, or None."""
+
+    name: str
+    index: int
+    constexpr: bool
+    role: ParameterRole
+    annotation: str | None = None
+    default: str | None = None
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of a kernel or of a helper that it calls.
+
+    `kind` is `range`, `tl.range`, `static_range` or `while`. `start`, `stop`, `step` are source text (None for
+    `while`). `step_tile` names the tile parameter the loop steps by, where there is one. `scalar` is true for a loop
+    that handles one element per iteration: a load inside it whose address has no block dimension.
+    """
+
+    kind: str
+    range: Range
+    variable: str | None
+    start: str | None
+    stop: str | None
+    step: str | None
+    depth: int
+    step_tile: str | None = None
+    scalar: bool = False
+
+
+@dataclass(frozen=True)
+class Access:
+    """One `tl.load`, `tl.store` or block-pointer/descriptor access.
+
+    `pointer`: the parameter the address is built from (None when unknown). `address`: source text of the address.
+    `mask` and `other`: source text or None. `block`: whether the address spans a block (contains a `tl.arange`), as
+    opposed to one scalar element; None when unknown. `loops`: indexes into `Kernel.loops`, outermost first.
+    `feeds`: what a loaded value reaches without an intervening `tl.where`: any of `reduction`, `dot`, `scan`, `store`.
+    """
+
+    kind: Literal["load", "store"]
+    range: Range
+    pointer: str | None
+    address: str
+    mask: str | None
+    other: str | None
+    block: bool | None
+    loops: tuple[int, ...] = ()
+    feeds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A dot, reduction, scan, atomic or slow-math call: `name` as written without its module (`dot`, `sum`, …)."""
+
+    name: str
+    range: Range
+    arguments: tuple[str, ...]
+    keywords: tuple[tuple[str, str], ...] = ()
+    loops: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class ConfigEntry:
+    """One `triton.Config` of an autotuner, as far as it is written out: values are source text."""
+
+    constexprs: tuple[tuple[str, str], ...]
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Autotune:
+    """`@triton.autotune`: `configs` is empty when they are computed (a comprehension, a helper, a variable)."""
+
+    range: Range
+    configs: tuple[ConfigEntry, ...]
+    key: tuple[str, ...]
+    reset_to_zero: tuple[str, ...] = ()
+    restore_value: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LaunchValue:
+    """Where one value of a launch comes from: source text and the kind of its source.
+
+    `range` is the expression at the launch; `origin` the place where the value is set (the literal itself, the
+    right-hand side of the assignment, the default), where it can be edited. Both None when there is no such place.
+    """
+
+    text: str
+    source: ValueSource
+    range: Range | None = None
+    origin: Range | None = None
+
+
+@dataclass(frozen=True)
+class LaunchSite:
+    """One place that launches the kernel: `kernel[grid](…)`, `kernel.run(…)`, through an alias, and so on.
+
+    `host` is the qualified name of the enclosing function (None at module level). `grid` is source text of the grid
+    expression with names resolved one step where it is a local variable; `grid_range` its place. `arguments` maps the
+    kernel's parameters to their source text and `constexprs`/`options` say where the tunable values come from.
+    """
+
+    file: str
+    host: str | None
+    range: Range
+    grid: str
+    grid_kind: Literal["tuple", "lambda", "variable", "function", "call", "unknown"]
+    grid_range: Range | None
+    arguments: tuple[tuple[str, str], ...]
+    constexprs: tuple[tuple[str, LaunchValue], ...]
+    options: tuple[tuple[str, LaunchValue], ...]
+    site_hash: str = ""
+
+
+@dataclass(frozen=True)
+class Helper:
+    """A jit function that the kernel calls, with where it is defined when that is in the same file."""
+
+    name: str
+    range: Range | None
+
+
+@dataclass(frozen=True)
+class Suppression:
+    """`# tritonforge: ignore[TF203]` at `line`: the codes it silences (empty: all), for that line or a whole kernel."""
+
+    line: int
+    codes: tuple[str, ...]
+    whole_kernel: bool = False
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One `@triton.jit` entry function and the facts that its source shows.
+
+    `name` is qualified as Python does it, without `<locals>` (`Outer.kernel`, `factory.kernel`); two kernels of one
+    name in a file differ by `range`. `program_axes` maps each `tl.program_id` axis to the tile parameters that multiply
+    it (`{0: ("BLOCK_M",)}`), as far as the source shows it. `code_hash` covers the function, its decorators, the
+    helpers it calls and the module constants it reads, over normalised source.
+    """
+
+    file: str
+    name: str
+    range: Range
+    name_range: Range
+    parameters: tuple[Parameter, ...]
+    loops: tuple[Loop, ...] = ()
+    accesses: tuple[Access, ...] = ()
+    dots: tuple[Operation, ...] = ()
+    reductions: tuple[Operation, ...] = ()
+    scans: tuple[Operation, ...] = ()
+    atomics: tuple[Operation, ...] = ()
+    math: tuple[Operation, ...] = ()
+    decorators: tuple[str, ...] = ()
+    autotune: Autotune | None = None
+    heuristics: tuple[str, ...] = ()
+    helpers: tuple[Helper, ...] = ()
+    launch_sites: tuple[LaunchSite, ...] = ()
+    program_axes: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    constants: tuple[str, ...] = ()
+    suppressions: tuple[Suppression, ...] = ()
+    code_hash: str = ""
+
+    @property
+    def simple_name(self) -> str:
+        """The function's own name, without its qualifiers."""
+        return self.name.rpartition(".")[2]
+
+    def parameter(self, name: str) -> Parameter | None:
+        """Return the parameter called `name`, or None."""
+        return next((p for p in self.parameters if p.name == name), None)
+
+    @property
+    def tiles(self) -> tuple[str, ...]:
+        """The names of the tunable constexprs, in signature order."""
+        return tuple(p.name for p in self.parameters if p.role == "tile")
+
+
+@dataclass(frozen=True)
+class SourceError:
+    """Why a file, or a part of it, could not be analysed: `line` is 1-based."""
+
+    file: str
+    line: int
+    message: str
+
+
+@dataclass(frozen=True)
+class SpecComment:
+    """A `# tritonforge: launch …` comment: its text after the word `launch`, its place, and the function below it."""
+
+    line: int
+    column: int
+    text: str
+    function: str | None
+
+
+@dataclass(frozen=True)
+class RunnableEntry:
+    """Something in a file that can be run to observe launches.
+
+    `kind`: `main` (an `if __name__ == "__main__"` block), `module` (module-level calls), `function` (a zero-argument
+    test, bench or main function; `name` says which).
+    """
+
+    kind: Literal["main", "module", "function"]
+    name: str
+    line: int
+
+
+@dataclass(frozen=True)
+class FileAnalysis:
+    """Everything `analysis` finds in one file."""
+
+    file: str
+    kernels: tuple[Kernel, ...] = ()
+    errors: tuple[SourceError, ...] = ()
+    specs: tuple[SpecComment, ...] = ()
+    entries: tuple[RunnableEntry, ...] = field(default=())

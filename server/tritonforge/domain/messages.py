@@ -1,0 +1,287 @@
+"""Jobs a worker does: one frozen request and one result type each.
+
+Frames on the wire are `{"v", "kind": "request"|"result"|"failure"|"progress"|"cancel"|"hello", "id", …}`; the body of a
+request is `encode(request)` under `"body"` with the request's class name under `"job"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, Literal, TypeVar
+
+from tritonforge.domain.launch import Call, RecordedLaunch
+from tritonforge.domain.profile import Ceilings
+from tritonforge.domain.target import WorkerInfo
+
+R = TypeVar("R")
+Lane = Literal["compile", "interpret", "device", "control"]
+"""`compile`: records and compiles without touching a GPU. `interpret`: runs kernels in Triton's interpreter on the CPU.
+`device`: runs on the GPU, alone on the machine. `control`: answered by the supervisor itself."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """Source to load: the workspace root, the file to load, and texts that replace files on disk.
+
+    `file` is relative to `root` (or absolute outside it); `overlays` are (path as in `file`, text).
+    """
+
+    root: str
+    file: str
+    overlays: tuple[tuple[str, str], ...] = ()
+
+
+class Request(Generic[R]):
+    """Base of all requests: says which lane runs it and what comes back."""
+
+    lane: ClassVar[Lane]
+    result: ClassVar[type]
+
+
+@dataclass(frozen=True)
+class Output:
+    """What user code printed while it ran, both streams together, cut to the last 20,000 characters."""
+
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class RecordResult:
+    """Calls in the order they were first made, each with the launches it made; kernels that could not be described."""
+
+    calls: tuple[Call, ...]
+    failures: tuple[tuple[str, str], ...] = ()
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class Record(Request[RecordResult]):
+    """Run something of the user's file and describe the calls and launches that it makes, launching nothing.
+
+    `entry` is `main`, `module` or `function`; `name` the function. `functions` are the qualified names of the host
+    functions worth recording as calls (those with launch sites and those that call them).
+    """
+
+    program: Program
+    entry: Literal["main", "module", "function"]
+    name: str = ""
+    lane: ClassVar[Lane] = "compile"
+    result: ClassVar[type] = RecordResult
+
+
+@dataclass(frozen=True)
+class CompiledLaunch:
+    """One launch with the compiler's artefacts.
+
+    Texts of `ttir`, `ttgir`, `ptx`, `sass` (with line information and
+    inlining chains), `resources` (the resource-usage dump) and the kernel's metadata. Empty with `error` set.
+    """
+
+    launch: RecordedLaunch
+    arch: str
+    triton: str
+    artefacts: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    compile_ms: float = 0.0
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class CompileResult:
+    """The launches of the call in the order they were made, each compiled once."""
+
+    launches: tuple[CompiledLaunch, ...]
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class Compile(Request[CompileResult]):
+    """Repeat `call` on `program` without launching, and compile each launch of `kernels` (all when empty) for `arch`.
+
+    `artefacts` chooses which texts come back; resources and metadata always do.
+    """
+
+    program: Program
+    call: Call
+    arch: str
+    kernels: tuple[str, ...] = ()
+    artefacts: tuple[str, ...] = ("ttir", "sass")
+    lane: ClassVar[Lane] = "compile"
+    result: ClassVar[type] = CompileResult
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """When an output element counts as equal.
+
+    |got − want| ≤ ulps·ulp(want) + relative·scale, where ulp is that of the
+    output's dtype at `want` and scale the largest finite |want| of that tensor. NaN and Inf must agree in place and
+    sign. Integers, bools and indices must be equal.
+    """
+
+    ulps: float = 2.0
+    relative: float = 4e-6
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One element that differs: which output, its index, what was expected and what came."""
+
+    output: str
+    index: tuple[int, ...]
+    expected: float
+    got: float
+    count: int
+    elements: int
+
+
+@dataclass(frozen=True)
+class InputOutcome:
+    """What happened on one input.
+
+    `status`: `equal`, `different`, `original-failed` (the original itself raises or leaves its buffers: the input says
+    nothing), `candidate-failed`. Errors are the largest |got − want| / scale over all outputs. `original_error` is how
+    far the original moves when its floating inputs move by one rounding.
+    """
+
+    status: Literal["equal", "different", "original-failed", "candidate-failed"]
+    detail: str = ""
+    worst_error: float | None = None
+    original_error: float | None = None
+    difference: Difference | None = None
+    inputs_changed: tuple[str, ...] = ()
+    outputs: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class CompareResult:
+    """One outcome for each input, in order; fewer when `stop_at_first` ended it."""
+
+    outcomes: tuple[InputOutcome, ...]
+
+
+@dataclass(frozen=True)
+class Compare(Request[CompareResult]):
+    """Run `original` and `candidate` on each input and compare what they return and change. Interpreter only.
+
+    Every buffer has guard zones, memory from `torch.empty` is poisoned, and lanes that a masked load without `other`
+    leaves undefined hold poison too. `kernels` names the kernels under test, for messages.
+    """
+
+    original: Program
+    candidate: Program
+    inputs: tuple[Call, ...]
+    tolerance: Tolerance = Tolerance()
+    stop_at_first: bool = True
+    lane: ClassVar[Lane] = "interpret"
+    result: ClassVar[type] = CompareResult
+
+
+@dataclass(frozen=True)
+class CompareOnDevice(Request[CompareResult]):
+    """The same as `Compare`, on the GPU at the sizes given: poisoned fresh memory, inputs compared afterwards."""
+
+    original: Program
+    candidate: Program
+    inputs: tuple[Call, ...]
+    tolerance: Tolerance = Tolerance()
+    stop_at_first: bool = True
+    lane: ClassVar[Lane] = "device"
+    result: ClassVar[type] = CompareResult
+
+
+@dataclass(frozen=True)
+class TimedLaunch:
+    """Samples in µs of one launch of a call; `restored` says that buffers it changes were reset before each sample."""
+
+    launch: RecordedLaunch
+    samples: tuple[float, ...]
+    restored: bool = False
+
+
+@dataclass(frozen=True)
+class TimedProgram:
+    """The launches of one program's call, in order; `error` set and empty when it failed."""
+
+    launches: tuple[TimedLaunch, ...]
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class TimeResult:
+    """One entry for each program, in order. `notes` says what disturbed the measurement, and how L2 was treated."""
+
+    programs: tuple[TimedProgram, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Time(Request[TimeResult]):
+    """Measure each launch of `call` under each program, interleaved (A B A B …), L2 flushed before every sample.
+
+    `kernels`: simple names to time (empty: all). `samples`: wanted samples for each launch and program; fewer are
+    taken when `budget_s` would be passed.
+    """
+
+    programs: tuple[Program, ...]
+    call: Call
+    kernels: tuple[str, ...] = ()
+    samples: int = 30
+    budget_s: float = 10.0
+    lane: ClassVar[Lane] = "device"
+    result: ClassVar[type] = TimeResult
+
+
+@dataclass(frozen=True)
+class MeasureCeilings(Request[Ceilings]):
+    """Measure copy bandwidth, matrix rates and launch overhead of the worker's GPU."""
+
+    lane: ClassVar[Lane] = "device"
+    result: ClassVar[type] = Ceilings
+
+
+@dataclass(frozen=True)
+class Describe(Request[WorkerInfo]):
+    """Say which Python, torch, triton and GPUs the worker has (needs the zygote's imports, unlike the hello frame)."""
+
+    lane: ClassVar[Lane] = "compile"
+    result: ClassVar[type] = WorkerInfo
+
+
+JOBS: dict[str, type] = {
+    cls.__name__: cls for cls in (Record, Compile, Compare, CompareOnDevice, Time, MeasureCeilings, Describe)
+}
+
+FailureKind = Literal[
+    "timeout",  # the job's time limit
+    "memory",  # the job's memory limit, or the machine's
+    "crashed",  # the lane's process died
+    "user-error",  # the user's code raised
+    "compile-error",  # Triton or ptxas refused the kernel
+    "cuda-error",  # illegal access, device assert, launch failure
+    "unsupported",  # the worker cannot do this (no GPU, version too old, value that cannot be rebuilt)
+    "cancelled",
+    "protocol",  # versions differ, message malformed
+    "internal",  # a bug of ours
+]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a job gave no result: one sentence; for user errors the file and line; `detail` a traceback for --verbose."""
+
+    kind: FailureKind
+    message: str
+    file: str | None = None
+    line: int | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one job: seconds of wall time, bytes of resident memory of its whole process tree."""
+
+    seconds: float = 120.0
+    memory_bytes: int = 8 << 30

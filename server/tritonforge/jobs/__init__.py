@@ -1,0 +1,1 @@
+"""The client of workers: submits jobs, follows their progress, cancels them, turns failures into typed errors."""

@@ -1,0 +1,1 @@
+"""The loop: search strategy, budget, pruning, stopping, ranking."""

@@ -1,0 +1,1 @@
+"""The time model: `Compilation` + `Launch` + ceilings → a predicted time with an interval."""

@@ -1,0 +1,1 @@
+"""Measuring: timing protocol, ceilings, roofline → `Profile`."""

@@ -1,0 +1,1 @@
+"""Baselines and the noise model behind `check`."""

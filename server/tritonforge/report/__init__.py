@@ -1,0 +1,1 @@
+"""Nouns → text, JSON and other formats."""

@@ -1,0 +1,1 @@
+"""`Kernel` + findings → candidates, behind one protocol."""

@@ -1,0 +1,1 @@
+"""What production code may import: no dependency, nothing else of ours."""

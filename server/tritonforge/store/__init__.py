@@ -1,0 +1,1 @@
+"""Results, calls, launches and trials in SQLite."""

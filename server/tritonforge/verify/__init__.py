@@ -1,0 +1,1 @@
+"""Policy of the correctness gate: which inputs, which tolerance, which refusals."""

@@ -1,0 +1,1 @@
+"""Finding and describing calls and launches: specs, recordings, value recipes."""
