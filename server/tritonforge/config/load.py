@@ -1,0 +1,188 @@
+"""Read the settings of a workspace: `tritonforge.toml`, or `[tool.tritonforge]` in `pyproject.toml`."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tritonforge.config import validate as v
+from tritonforge.config.lines import index_lines
+from tritonforge.config.settings import LlmSettings, SettingProblem, Settings
+from tritonforge.domain.errors import UsageError
+from tritonforge.domain.messages import Limits
+from tritonforge.domain.target import Target
+
+SETTINGS_FILE = "tritonforge.toml"
+PYPROJECT = "pyproject.toml"
+AUTO_NAME = "auto"
+
+_TOP: dict[str, v.Rule] = {
+    "default-target": v.Rule("the name of a target", v.text),
+    "targets": v.Rule("a table of targets", v.table),
+    "llm": v.Rule("a table", v.table),
+    "launch": v.Rule("an array of tables, [[launch]]", v.tables),
+    "select": v.Rule('a list of codes or prefixes such as "TF203" or "TF2"', v.codes),
+    "ignore": v.Rule('a list of codes or prefixes such as "TF203" or "TF2"', v.codes),
+    "per-file-ignores": v.Rule("a table from file patterns to lists of codes", v.file_codes),
+    "limits": v.Rule("a table", v.table),
+}
+_TARGET: dict[str, v.Rule] = {
+    "command": v.Rule('a list of words such as ["ssh", "-T", "gpu1"]', v.texts),
+    "python": v.Rule("the path of an interpreter", v.text),
+    "quoting": v.Rule('"shell" or "none"', v.one_of("shell", "none")),
+    "arch": v.Rule('an architecture such as "sm_90" or "gfx942"', v.matching(r"sm_\d{2,3}[af]?|gfx[0-9a-f]{3,5}")),
+    "gpu": v.Rule("the name of a GPU", v.text),
+}
+_LLM: dict[str, v.Rule] = {
+    "model": v.Rule("the name of a model", v.text),
+    "base-url": v.Rule("an http:// or https:// address", v.matching(r"https?://\S+")),
+    "max-rounds": v.Rule("a whole number from 1 to 1000", v.whole(1, 1000)),
+}
+_LIMITS: dict[str, v.Rule] = {
+    "seconds": v.Rule("a number of seconds above 0", v.seconds),
+    "memory": v.Rule('bytes, or a size such as "8 GiB"', v.size),
+}
+
+
+def load(
+    root: Path,
+    *,
+    strict: bool = True,
+    overrides: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """Return the settings of the workspace at `root`.
+
+    `tritonforge.toml` wins over `pyproject.toml`; `overrides` (the same keys, from an editor) win over both;
+    `TRITONFORGE_LLM_MODEL` names a model for one run, and `OPENAI_BASE_URL` is used where no `base-url` is set.
+
+    Raises:
+        UsageError: when `strict` and something is wrong, with file, line and mend. Otherwise wrong values keep their
+            defaults and `Settings.problems` says what was wrong.
+    """
+    source, table = _read(root)
+    settings = _build(Settings(root=root, source=source.name or None), table, source)
+    problems = list(source.problems)
+    if overrides:
+        editor = v.Source("editor settings")
+        settings = _build(settings, overrides, editor)
+        problems += editor.problems
+    settings = _with_environment(settings, os.environ if environment is None else environment)
+    settings = replace(settings, problems=tuple(problems))
+    if strict and problems:
+        first = problems[0]
+        place = first.source if first.line is None else f"{first.source}:{first.line}"
+        raise UsageError(f"{place}: {first.message}", first.mend)
+    return settings
+
+
+def _read(root: Path) -> tuple[v.Source, Mapping[str, Any]]:
+    for name in (SETTINGS_FILE, PYPROJECT):
+        path = root / name
+        if not path.is_file():
+            continue
+        source = v.Source(name)
+        try:
+            text = path.read_bytes().decode("utf-8-sig")
+            document = tomllib.loads(text)
+        except OSError as error:
+            source.problems.append(SettingProblem(name, None, f"cannot be read: {error.strerror}."))
+            return source, {}
+        except UnicodeDecodeError as error:
+            line = path.read_bytes()[: error.start].count(b"\n") + 1
+            source.problems.append(SettingProblem(name, line, "is not UTF-8.", "Save it as UTF-8."))
+            return source, {}
+        except tomllib.TOMLDecodeError as error:
+            source.problems.append(_syntax_problem(name, text, error))
+            return source, {}
+        source.index = index_lines(text)
+        if name == SETTINGS_FILE:
+            return source, document
+        tool = document.get("tool", {})
+        if isinstance(tool, dict) and "tritonforge" in tool:
+            source.prefix = ("tool", "tritonforge")
+            if isinstance(tool["tritonforge"], dict):
+                return source, tool["tritonforge"]
+            source.report((), "[tool.tritonforge] must be a table.")
+            return source, {}
+    return v.Source(""), {}
+
+
+def _syntax_problem(name: str, text: str, error: tomllib.TOMLDecodeError) -> SettingProblem:
+    found = re.search(r"\(at line (\d+), column \d+\)", str(error))
+    line = int(found[1]) if found else max(1, len(text.splitlines()))
+    reason = re.sub(r"\s*\(at [^)]*\)$", "", str(error))
+    return SettingProblem(name, line, f"{reason[:1].lower()}{reason[1:]}.", "The file is not valid TOML.")
+
+
+def _build(base: Settings, table: Mapping[str, Any], source: v.Source) -> Settings:
+    """Return `base` with what `table` sets."""
+    top = v.check_table(table, _TOP, (), source)
+    llm = v.check_table(top.get("llm", {}), _LLM, ("llm",), source)
+    limits = v.check_table(top.get("limits", {}), _LIMITS, ("limits",), source)
+    targets = {**base.targets, **_targets(top.get("targets", {}), base.targets, source)}
+    default = top.get("default-target", base.default_target)
+    if default not in {AUTO_NAME, *targets}:
+        mend = v.did_you_mean(default, {AUTO_NAME, *targets}, "Known targets")
+        source.report(("default-target",), f"unknown target '{default}'.", mend)
+        default = base.default_target
+    return replace(
+        base,
+        default_target=default,
+        targets=targets,
+        llm=LlmSettings(
+            model=llm.get("model", base.llm.model),
+            base_url=llm.get("base-url", base.llm.base_url),
+            max_rounds=llm.get("max-rounds", base.llm.max_rounds),
+        ),
+        launches=base.launches + v.check_launches(top.get("launch", []), source),
+        select=top.get("select", base.select),
+        ignore=top.get("ignore", base.ignore),
+        per_file_ignores=base.per_file_ignores + top.get("per-file-ignores", ()),
+        limits=Limits(
+            seconds=limits.get("seconds", base.limits.seconds),
+            memory_bytes=limits.get("memory", base.limits.memory_bytes),
+        ),
+    )
+
+
+def _targets(tables: Mapping[str, Any], known: Mapping[str, Target], source: v.Source) -> dict[str, Target]:
+    out: dict[str, Target] = {}
+    for name, value in tables.items():
+        path = ("targets", name)
+        if name == AUTO_NAME:
+            source.report(
+                path, "'auto' is no target of its own.", 'Choose another name, or set default-target = "auto".'
+            )
+            continue
+        if not isinstance(value, dict):
+            source.report(path, f"target '{name}' must be a table.", f"Write it under [targets.{name}].")
+            continue
+        kept = v.check_table(value, _TARGET, path, source)
+        base = known.get(name, Target(name=name))
+        command = kept.get("command", base.command)
+        out[name] = Target(
+            name=name,
+            command=command,
+            python=kept.get("python", base.python),
+            quoting=kept.get("quoting", "shell" if _is_ssh(command) else base.quoting),
+            arch=kept.get("arch", base.arch),
+            gpu=kept.get("gpu", base.gpu),
+        )
+    return out
+
+
+def _is_ssh(command: tuple[str, ...]) -> bool:
+    # ssh joins its arguments with blanks and hands them to a shell on the other side.
+    return bool(command) and Path(command[0]).name in {"ssh", "ssh.exe"}
+
+
+def _with_environment(settings: Settings, environment: Mapping[str, str]) -> Settings:
+    model = environment.get("TRITONFORGE_LLM_MODEL") or settings.llm.model
+    base_url = settings.llm.base_url or environment.get("OPENAI_BASE_URL") or None
+    return replace(settings, llm=replace(settings.llm, model=model, base_url=base_url))
