@@ -1,8 +1,8 @@
 """Nouns ⇄ plain JSON values, driven by the dataclasses' own type hints. Standard library only.
 
 A dataclass becomes an object of its fields. Classes marked with `@tagged` also carry their class name under `"$"`, so
-that a field typed as a union of them can be read back. `bytes` travel as base85 text, tuples as arrays, floats that are
-not finite as the strings `"nan"`, `"inf"`, `"-inf"`.
+that a field typed as a union of them can be read back. `bytes` travel as base85 text (or beside the text, see
+`frames`), tuples as arrays, floats that are not finite as the strings `"nan"`, `"inf"`, `"-inf"`.
 """
 
 from __future__ import annotations
@@ -33,23 +33,29 @@ def tagged(cls: type[T]) -> type[T]:
     return cls
 
 
-def encode(value: Any) -> Any:
-    """Turn a noun, or a container of nouns, into values that `json.dumps` accepts."""
+def encode(value: Any, blobs: bytearray | None = None) -> Any:
+    """Turn a noun, or a container of nouns, into values that `json.dumps` accepts.
+
+    With `blobs` given, `bytes` are appended there and referred to as `{"$blob": [offset, length]}`.
+    """
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else {"$float": repr(value)}
     if isinstance(value, bytes):
+        if blobs is not None:
+            blobs += value
+            return {"$blob": [len(blobs) - len(value), len(value)]}
         return {"$bytes": base64.b85encode(value).decode("ascii")}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        out: dict[str, Any] = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        out: dict[str, Any] = {f.name: encode(getattr(value, f.name), blobs) for f in dataclasses.fields(value)}
         if type(value).__name__ in _TAGGED:
             out["$"] = type(value).__name__
         return out
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [encode(v) for v in value]
+        return [encode(v, blobs) for v in value]
     if isinstance(value, typing.Mapping):
-        return {str(k): encode(v) for k, v in value.items()}
+        return {str(k): encode(v, blobs) for k, v in value.items()}
     raise CodecError(f"cannot encode a {type(value).__name__}")
 
 

@@ -1,7 +1,8 @@
 """Jobs a worker does: one frozen request and one result type each.
 
-Frames on the wire are `{"v", "kind": "request"|"result"|"failure"|"progress"|"cancel"|"hello", "id", …}`; the body of a
-request is `encode(request)` under `"body"` with the request's class name under `"job"`.
+Headers of the frames on the wire (see `frames`) are `{"v", "kind": "request"|"result"|"failure"|"progress"|"cancel"|
+"hello", "id", …}`. A request's header has its class name under `"job"`, `"seconds"` and `"memory_bytes"` from its
+`Limits`, and `"priority"`; the request itself, like a result, a `Failure` and the hello's `WorkerInfo`, is the body.
 """
 
 from __future__ import annotations

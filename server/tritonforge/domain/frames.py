@@ -1,0 +1,135 @@
+"""Frames between server and worker: a small JSON header and a raw payload. No input or output is done here.
+
+On the wire a frame is `TFr1`, the header's length (4 bytes), the payload's length (8 bytes, both big-endian), the header
+and the payload. A header with `"body": n` says that the first n bytes of the payload are the JSON text of a
+noun; whatever follows are the `bytes` values that the text refers to, so that a process which only passes a frame on
+never parses more than the header.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tritonforge.domain.codec import PROTOCOL_VERSION, CodecError, decode, encode
+
+_PREFIX = struct.Struct(">4sIQ")
+_MAGIC = b"TFr1"
+MAX_HEADER = 1 << 20
+MAX_PAYLOAD = 4 << 30
+
+
+class FrameError(ValueError):
+    """What arrived is not a frame; the stream cannot be read any further."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One message. `header` is plain JSON; `payload` raw bytes."""
+
+    header: Mapping[str, Any]
+    payload: bytes = b""
+
+    @property
+    def kind(self) -> str:
+        """What the message is (`request`, `result`, …), "" when the header does not say."""
+        kind = self.header.get("kind")
+        return kind if isinstance(kind, str) else ""
+
+    @property
+    def version(self) -> Any:
+        """The protocol version that the sender speaks."""
+        return self.header.get("v")
+
+
+def message(kind: str, body: Any = None, **fields: Any) -> Frame:
+    """Make a frame of this protocol version, with a noun as its body where one is given."""
+    header: dict[str, Any] = {"v": PROTOCOL_VERSION, "kind": kind, **fields}
+    if body is None:
+        return Frame(header)
+    blobs = bytearray()
+    text = json.dumps(encode(body, blobs), separators=(",", ":")).encode()
+    header["body"] = len(text)
+    return Frame(header, text + blobs)
+
+
+def body_of(frame: Frame, kind: Any) -> Any:
+    """Rebuild the noun of type `kind` that a frame carries.
+
+    Raises:
+        CodecError: when the frame has no such body.
+    """
+    size = frame.header.get("body")
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= len(frame.payload):
+        raise CodecError(f"{frame.kind or 'message'}: there is no body")
+    try:
+        if size == len(frame.payload):
+            data = json.loads(frame.payload)
+        else:
+            blobs = memoryview(frame.payload)[size:]
+            data = json.loads(frame.payload[:size], object_hook=lambda entries: _blob(entries, blobs))
+    except ValueError as error:
+        raise CodecError(f"{frame.kind}: the body is not JSON ({error})") from error
+    return decode(kind, data, frame.kind)
+
+
+def _blob(entries: dict[str, Any], blobs: memoryview) -> Any:
+    if "$blob" not in entries:
+        return entries
+    match entries["$blob"]:
+        case [int(start), int(size)] if start >= 0 and 0 <= size <= len(blobs) - start:
+            return bytes(blobs[start : start + size])
+        case reference:
+            raise CodecError(f"message: {reference!r} points outside of the payload")
+
+
+def pack(frame: Frame) -> tuple[bytes, bytes]:
+    """Return the two pieces to write, in order: everything before the payload, and the payload itself."""
+    header = json.dumps(frame.header, separators=(",", ":")).encode()
+    if len(header) > MAX_HEADER or len(frame.payload) > MAX_PAYLOAD:
+        raise FrameError(f"a frame of {len(header)} + {len(frame.payload)} bytes is too large to be sent")
+    return _PREFIX.pack(_MAGIC, len(header), len(frame.payload)) + header, frame.payload
+
+
+class FrameParser:
+    """Turns pieces of a byte stream, cut anywhere, into frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._wanted = _PREFIX.size
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Add bytes and yield every frame that they complete.
+
+        Raises:
+            FrameError: when the stream holds anything but frames.
+        """
+        self._buffer += data
+        while len(self._buffer) >= self._wanted:
+            magic, header_size, payload_size = _PREFIX.unpack_from(self._buffer)
+            if magic != _MAGIC:
+                raise FrameError(f"expected a frame, got {bytes(self._buffer[:40])!r}")
+            if header_size > MAX_HEADER or payload_size > MAX_PAYLOAD:
+                raise FrameError(f"a frame announces {header_size} + {payload_size} bytes, more than any message has")
+            self._wanted = _PREFIX.size + header_size + payload_size
+            if len(self._buffer) < self._wanted:
+                return
+            split = _PREFIX.size + header_size
+            with memoryview(self._buffer) as view:
+                header, payload = bytes(view[_PREFIX.size : split]), bytes(view[split : self._wanted])
+            del self._buffer[: self._wanted]
+            self._wanted = _PREFIX.size
+            yield Frame(_header(header), payload)
+
+
+def _header(text: bytes) -> dict[str, Any]:
+    try:
+        header = json.loads(text)
+    except ValueError as error:
+        raise FrameError(f"a frame's header is not JSON: {text[:80]!r}") from error
+    if not isinstance(header, dict):
+        raise FrameError(f"a frame's header is not an object: {text[:80]!r}")
+    return header
