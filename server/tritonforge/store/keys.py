@@ -1,0 +1,141 @@
+"""Content keys: what a stored value depends on, as one hash.
+
+A key that forgets something gives a wrong answer later, so keys here take too much rather than too little: compiled
+facts and edits speak of lines and offsets, hence the text of the file is part of their key; so is our own source, since
+a better model or parser must not be answered with what an older one stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tritonforge.domain.codec import encode
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.launch import Config, Distribution, Entries, Items, Launch, Problem, Tensor, Value
+from tritonforge.domain.profile import TargetInfo
+
+_RESULT_ROOMS = ("analysis", "compilation", "diagnosis", "domain", "optimize", "prediction", "profiling", "rewrite")
+_MORE_ROOMS = ("verify", "worker", "workload")
+
+
+def content_key(kind: str, *parts: Any) -> str:
+    """Return the sha256 (hex) of `parts`: nouns, containers of nouns, or plain values.
+
+    Mappings are equal whatever their order; tuples are not. `kind` keeps equal contents of different meaning apart.
+    """
+    canonical = json.dumps([kind, encode(parts)], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def text_hash(text: str) -> str:
+    """Return the sha256 (hex) of a source text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@cache
+def tool_hash() -> str:
+    """Return a hash of those parts of this package that decide what a result says."""
+    root = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256()
+    for room in (*_RESULT_ROOMS, *_MORE_ROOMS):
+        for path in sorted((root / room).rglob("*.py")):
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def problem_key(problem: Problem) -> str:
+    """Key of what a launch computes. Values of tensors count, the order of names does not."""
+    return content_key("problem", dict(problem.arguments), dict(problem.constexprs))
+
+
+def config_key(config: Config) -> str:
+    """Key of how a launch computes it."""
+    return content_key("config", dict(config.constexprs), dict(config.options), config.grid)
+
+
+def compilation_key(kernel: Kernel, launch: Launch, *, arch: str, triton: str, source: str, context: Any = None) -> str:
+    """Key of a `Compilation` of `launch`.
+
+    `source` is the text of the kernel's file; `context` whatever else the compiler reads (texts of files that helpers
+    are imported from, environment variables). Values of tensors do not matter to a compiler and are left out.
+    """
+    arguments = {name: _without_values(value) for name, value in launch.problem.arguments}
+    return content_key(
+        "compilation",
+        kernel.name,
+        kernel.range,
+        kernel.code_hash,
+        text_hash(source),
+        arguments,
+        dict(launch.problem.constexprs),
+        config_key(launch.config),
+        launch.id,
+        arch,
+        triton,
+        context,
+        tool_hash(),
+    )
+
+
+def result_key(
+    kernel: Kernel,
+    launches: Iterable[Launch],
+    target: TargetInfo,
+    *,
+    sources: Mapping[str, str],
+    options: Mapping[str, Any],
+) -> str:
+    """Key of what `optimize` found for `kernel` on `launches`.
+
+    `sources` maps each file that the result may edit or depends on to its text (edits are offsets into it); `options`
+    holds what the user asked for (budget, engine, allow-slower, …).
+    """
+    return content_key(
+        "result",
+        kernel.file,
+        kernel.name,
+        kernel.range,
+        kernel.code_hash,
+        [site.site_hash for site in kernel.launch_sites],
+        {file: text_hash(text) for file, text in sources.items()},
+        [[problem_key(launch.problem), config_key(launch.config), launch.count] for launch in launches],
+        target,
+        options,
+        tool_hash(),
+    )
+
+
+def profile_key(kernel: Kernel, launch: Launch, target: TargetInfo, *, source: str) -> str:
+    """Key of a `Profile` of `launch` on `target`; `source` is the text of the kernel's file."""
+    return content_key(
+        "profile",
+        kernel.name,
+        kernel.range,
+        kernel.code_hash,
+        text_hash(source),
+        problem_key(launch.problem),
+        config_key(launch.config),
+        target,
+        tool_hash(),
+    )
+
+
+def ceilings_key(gpu: str, driver: str, versions: Mapping[str, str]) -> str:
+    """Key of the measured ceilings of a GPU: its name, driver, and versions of what measured it (torch, triton)."""
+    return content_key("ceilings", gpu, driver, versions, tool_hash())
+
+
+def _without_values(value: Value) -> Value:
+    if isinstance(value, Tensor):
+        return replace(value, values=Distribution())
+    if isinstance(value, Items):
+        return replace(value, items=tuple(_without_values(item) for item in value.items))
+    if isinstance(value, Entries):
+        return replace(value, items=tuple((name, _without_values(item)) for name, item in value.items))
+    return value

@@ -1,0 +1,211 @@
+"""What is kept between runs, as nouns: recorded calls, compilations, profiles, trials, results, ceilings."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from tritonforge.domain.candidate import Trial
+from tritonforge.domain.codec import CodecError, decode, encode
+from tritonforge.domain.compilation import Compilation
+from tritonforge.domain.launch import Call
+from tritonforge.domain.profile import Ceilings, Profile
+from tritonforge.domain.results import OptimizeResult
+from tritonforge.store.database import Database
+from tritonforge.store.keys import ceilings_key, content_key
+from tritonforge.store.place import FILE, cache_folder, workspace_folder
+
+T = TypeVar("T")
+
+MAX_BYTES = 256 << 20
+"""How much the values may take together before the least recently used go."""
+
+_CALLS = "calls"
+_log = logging.getLogger("tritonforge.store")
+
+
+@dataclass(frozen=True)
+class RecordedCalls:
+    """Calls that were seen to launch a kernel, and the state of the source they were seen with.
+
+    `origin` says how they were recorded (`main`, `function:test_x`, `trace`, …); `recorded_at` in seconds since 1970.
+    """
+
+    calls: tuple[Call, ...]
+    code_hash: str
+    site_hashes: tuple[str, ...]
+    origin: str = ""
+    recorded_at: float = 0.0
+
+    def fresh_for(self, code_hash: str, site_hashes: tuple[str, ...]) -> bool:
+        """Tell whether neither the kernel nor a host function that launches it has changed since."""
+        return self.code_hash == code_hash and sorted(self.site_hashes) == sorted(site_hashes)
+
+
+class Store:
+    """The memory of one workspace. Reading never fails: what is missing, damaged or outdated is None or empty."""
+
+    def __init__(self, database: Database) -> None:
+        """Use `database`; `open_store` is how to get one."""
+        self._database = database
+
+    @property
+    def path(self) -> Path | None:
+        """The file behind it; None when nothing could be written and all is kept in memory."""
+        return self._database.path
+
+    def put_calls(
+        self,
+        file: str,
+        kernel: str,
+        *,
+        code_hash: str,
+        site_hashes: tuple[str, ...],
+        calls: tuple[Call, ...],
+        origin: str,
+    ) -> None:
+        """Remember the calls that launch `kernel` (qualified) of `file`; replaces those of the same origin."""
+        value = RecordedCalls(calls, code_hash, tuple(site_hashes), origin)
+        self._put(_CALLS, _subject(file, kernel), value, origin)
+
+    def calls_for(self, file: str, kernel: str) -> tuple[RecordedCalls, ...]:
+        """Return what was recorded for `kernel` of `file`, newest first, stale or not: `fresh_for` tells."""
+        found = self._all(RecordedCalls, _CALLS, _subject(file, kernel))
+        return tuple(replace(value, recorded_at=written) for value, written in found)
+
+    def kernels_with_calls(self, file: str) -> tuple[str, ...]:
+        """Return the qualified names of the kernels of `file` for which calls are recorded."""
+        prefix = _subject(file, "")
+        return tuple(key.removeprefix(prefix) for key in self._database.keys(_CALLS, prefix))
+
+    def forget_calls(self, file: str, kernel: str, origin: str | None = None) -> None:
+        """Forget what was recorded for `kernel` of `file`, from one origin or all."""
+        self._database.delete(_CALLS, _subject(file, kernel), origin)
+
+    def put_compilation(self, key: str, compilation: Compilation) -> None:
+        """Keep `compilation` under a `keys.compilation_key`."""
+        self._put("compilation", key, compilation)
+
+    def compilation(self, key: str) -> Compilation | None:
+        """Return the compilation kept under `key`."""
+        return self._one(Compilation, "compilation", key)
+
+    def put_profile(self, key: str, profile: Profile) -> None:
+        """Keep `profile` under a `keys.profile_key`."""
+        self._put("profile", key, profile)
+
+    def profile(self, key: str) -> Profile | None:
+        """Return the profile kept under `key`."""
+        return self._one(Profile, "profile", key)
+
+    def put_trial(self, key: str, trial: Trial) -> None:
+        """Keep `trial` under a `keys.result_key`; the same candidate replaces its earlier trial."""
+        self._put("trial", key, trial, content_key("candidate", trial.candidate))
+
+    def trials_for(self, key: str) -> tuple[Trial, ...]:
+        """Return the trials kept under `key`, in the order they were made."""
+        return tuple(trial for trial, _ in reversed(self._all(Trial, "trial", key)))
+
+    def put_result(self, key: str, result: OptimizeResult) -> None:
+        """Keep `result` under a `keys.result_key`, to answer the same question at once."""
+        self._put("result", key, result)
+
+    def result_for(self, key: str) -> OptimizeResult | None:
+        """Return the result kept under `key`."""
+        return self._one(OptimizeResult, "result", key)
+
+    def put_ceilings(self, driver: str, versions: Mapping[str, str], ceilings: Ceilings) -> None:
+        """Keep what was measured of the GPU that `ceilings` names, under its driver and the versions used."""
+        self._put("ceilings", ceilings_key(ceilings.gpu, driver, versions), ceilings)
+
+    def ceilings_for(self, gpu: str, driver: str, versions: Mapping[str, str]) -> Ceilings | None:
+        """Return the measured ceilings of `gpu` with that driver and those versions."""
+        return self._one(Ceilings, "ceilings", ceilings_key(gpu, driver, versions))
+
+    def size(self) -> int:
+        """Return the bytes of all kept values, compressed."""
+        return self._database.size()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _put(self, kind: str, key: str, value: Any, part: str = "") -> None:
+        data = json.dumps(encode(value), separators=(",", ":"), ensure_ascii=False)
+        self._database.put(kind, key, part, zlib.compress(data.encode("utf-8", "surrogatepass"), 6))
+
+    def _one(self, cls: type[T], kind: str, key: str) -> T | None:
+        return next((value for value, _ in self._all(cls, kind, key)), None)
+
+    def _all(self, cls: type[T], kind: str, key: str) -> list[tuple[T, float]]:
+        found: list[tuple[T, float]] = []
+        for part, written, blob in self._database.get(kind, key):
+            try:
+                data = json.loads(zlib.decompress(blob).decode("utf-8", "surrogatepass"))
+                found.append((decode(cls, data), written))
+            except (zlib.error, ValueError, TypeError, CodecError) as error:
+                # Damaged, or written when the noun had another shape: a miss either way, and it will be made again.
+                _log.info("dropping an unreadable %s: %s", kind, error)
+                self._database.delete(kind, key, part)
+        return found
+
+
+def open_store(
+    root: Path,
+    *,
+    warn: Callable[[str], None] = _log.warning,
+    max_bytes: int = MAX_BYTES,
+    environment: Mapping[str, str] | None = None,
+) -> Store:
+    """Open the store of the workspace at `root`: there, else in the user's cache, else in memory.
+
+    `warn` receives one sentence for each thing that went wrong without stopping anything.
+
+    Raises:
+        UsageError: when a newer TritonForge wrote the store.
+    """
+
+    def open_in(prepare_folder: Callable[[], Path | None]) -> Store | None:
+        folder = prepare_folder()
+        if folder is None:
+            return None
+        try:
+            return Store(
+                Database(
+                    folder / FILE,
+                    max_bytes=max_bytes,
+                    durable_kinds=(_CALLS,),
+                    warn=warn,
+                    # Somebody may clear the folder while we run.
+                    prepare_folder=prepare_folder,
+                )
+            )
+        except (sqlite3.Error, OSError) as error:  # a file system without locks or shared memory, for one
+            warn(f"the store cannot be kept in {folder} ({error}).")
+            return None
+
+    store = open_in(partial(workspace_folder, root)) or open_in(partial(cache_folder, root, environment))
+    if store is not None:
+        return store
+    warn("nothing can be remembered between runs: neither the workspace nor the user's cache can be written.")
+    return Store(Database(None, max_bytes=max_bytes, durable_kinds=(_CALLS,), warn=warn))
+
+
+def _subject(file: str, kernel: str) -> str:
+    return f"{file}::{kernel}"
