@@ -1,0 +1,66 @@
+"""From cases to the findings that a person sees: sorted, deduplicated, filtered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tritonforge.diagnosis.case import Case
+from tritonforge.diagnosis.rules import RULES
+from tritonforge.domain.finding import SEVERITIES, Finding
+from tritonforge.domain.kernel import Kernel, Suppression
+from tritonforge.domain.source import Range
+
+
+def diagnose(
+    kernel: Kernel,
+    cases: Sequence[Case] = (),
+    *,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> tuple[Finding, ...]:
+    """Return what there is to know about `kernel`, the gravest first, then the largest gain, then the earliest line.
+
+    `cases` holds one case for each launch (and architecture), the most important first; without any the source alone
+    is judged. `select` and `ignore` are prefixes of codes (`TF2` means every TF2xx); an empty `select` means all, and
+    the longer prefix wins where both match. Suppression comments of the kernel are honoured. What several launches show
+    at one place is said once, for the gravest of them.
+    """
+    seen: dict[tuple[str, Range], Finding] = {}
+    for case in cases or (Case(kernel),):
+        for finding in _findings(case, select, ignore):
+            if _is_suppressed(finding, kernel.suppressions):
+                continue
+            known = seen.get((finding.code, finding.range))
+            if known is None or _weight(finding) < _weight(known):
+                seen[finding.code, finding.range] = finding
+    return tuple(sorted(seen.values(), key=lambda f: (*_weight(f), f.range.start, f.code)))
+
+
+def is_selected(code: str, select: Sequence[str], ignore: Sequence[str]) -> bool:
+    """Tell whether `code` is wanted: the longest matching prefix decides, `ignore` on a tie."""
+    wanted = max((len(p) for p in select if code.startswith(p)), default=-1 if select else 0)
+    unwanted = max((len(p) for p in ignore if p and code.startswith(p)), default=-1)
+    return wanted > unwanted
+
+
+def _findings(case: Case, select: Sequence[str], ignore: Sequence[str]) -> Iterable[Finding]:
+    for rule in RULES:
+        if is_selected(rule.code, select, ignore):
+            yield from rule.check(case)
+
+
+def _weight(finding: Finding) -> tuple[int, float]:
+    return SEVERITIES.index(finding.severity), -(finding.estimated_gain or 1.0)
+
+
+def _is_suppressed(finding: Finding, suppressions: tuple[Suppression, ...]) -> bool:
+    return any(
+        (s.whole_kernel or s.line == finding.range.start.line)
+        and (not s.codes or any(_matches(code, finding) for code in s.codes))
+        for s in suppressions
+    )
+
+
+def _matches(code: str, finding: Finding) -> bool:
+    wanted = code.strip()
+    return wanted == finding.name or (bool(wanted) and finding.code.startswith(wanted))

@@ -1,0 +1,52 @@
+"""TF302: fewer programs than SMs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tritonforge.diagnosis.case import Case
+from tritonforge.diagnosis.finding import evidence, gain_of, number, percent, timed
+from tritonforge.diagnosis.rules.rule import Observation, Rule
+from tritonforge.diagnosis.signals.grid import IdleSms, idle_sms
+from tritonforge.domain.source import Range
+
+
+def _look(case: Case) -> Iterable[Observation]:
+    idle = idle_sms(case)
+    if idle is None:
+        return
+    yield Observation(
+        severity=timed(case, grave=idle.busy <= 0.5),
+        range=_place(case),
+        message=_message(idle),
+        provenance="derived",
+        evidence=evidence(
+            ("programs", idle.programs, "1", "source"),
+            ("sms", idle.sms, "1", "derived"),
+            ("busy_sms", idle.busy, "1", "derived"),
+            ("time", case.time_us, "µs", case.time_provenance),
+        ),
+        estimated_gain=gain_of(idle.gain),
+    )
+
+
+def _message(idle: IdleSms) -> str:
+    one = idle.programs == 1
+    return (
+        f"The grid has {number(idle.programs)} program{'' if one else 's'} for {idle.sms} SMs, so "
+        f"{percent(1 - idle.busy)} of the GPU stays idle: split the work further (smaller tiles, split-K, or a "
+        "reduction in two stages)."
+    )
+
+
+def _place(case: Case) -> Range:
+    """The grid of the launch that was seen, when it stands in this file; else the kernel's name."""
+    kernel, launch = case.kernel, case.launch
+    for site in kernel.launch_sites:
+        here = launch is None or site.range.start.line <= launch.call_site.line <= site.range.end.line
+        if here and site.file == kernel.file and site.grid_range is not None:
+            return site.grid_range
+    return kernel.name_range
+
+
+RULE = Rule("TF302", "grid-too-small", "source", _look)

@@ -1,0 +1,63 @@
+"""What a rule is: a code, a name, the evidence it needs, and one function from a `Case` to findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tritonforge.diagnosis.case import Case
+from tritonforge.domain.finding import Finding, Severity
+from tritonforge.domain.provenance import Evidence, Provenance
+from tritonforge.domain.source import Range
+
+Need = Literal["source", "compilation", "time"]
+"""The least evidence with which a rule can say something: source text alone, a compilation, or a time (measured, else
+predicted)."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A finding before it is signed with the code and name of its rule."""
+
+    severity: Severity
+    range: Range
+    message: str
+    provenance: Provenance
+    evidence: Mapping[str, Evidence] = field(default_factory=dict)
+    estimated_gain: float | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One entry of the catalogue. `look` yields what it sees; `check` signs it."""
+
+    code: str
+    name: str
+    needs: Need
+    look: Callable[[Case], Iterable[Observation]]
+
+    def check(self, case: Case) -> Iterable[Finding]:
+        """Yield the findings of this rule on `case`; nothing when the case has less evidence than the rule needs."""
+        if not self._has_what_it_needs(case):
+            return
+        for seen in self.look(case):
+            yield Finding(
+                code=self.code,
+                name=self.name,
+                severity=seen.severity,
+                file=case.kernel.file,
+                range=seen.range,
+                message=seen.message,
+                provenance=seen.provenance,
+                evidence=seen.evidence,
+                estimated_gain=seen.estimated_gain,
+                launch=case.launch_id,
+            )
+
+    def _has_what_it_needs(self, case: Case) -> bool:
+        if self.needs == "compilation":
+            return case.compiled is not None
+        if self.needs == "time":
+            return case.time_us is not None
+        return True

@@ -1,0 +1,39 @@
+"""Launches so small that starting them is most of their time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tritonforge.diagnosis.case import Case
+from tritonforge.diagnosis.facts import floor
+from tritonforge.domain.provenance import Provenance
+
+_MEASURED_SLACK = 2.0
+"""A kernel that takes up to twice an empty launch does little besides being launched."""
+_PREDICTED_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class LaunchBound:
+    """`time_us` of the launch, `launch_us` of an empty one, and the time its work would need at the ceilings."""
+
+    time_us: float
+    launch_us: float
+    work_us: float | None
+    provenance: Provenance
+
+
+def launch_bound(case: Case) -> LaunchBound | None:
+    """Judge whether launch overhead dominates: by measured time, else by the launch share of a predicted one."""
+    if case.gpu is None or case.time_us is None:
+        return None
+    launch_us, least = case.gpu.ceilings.launch_us, floor(case)
+    work_us = least.time_us if least is not None else None
+    if work_us is not None and work_us > launch_us:
+        return None
+    if case.time is not None:
+        dominated = case.time.median <= _MEASURED_SLACK * launch_us
+    else:
+        parts = case.prediction.parts if case.prediction is not None else {}
+        dominated = parts.get("launch", 0.0) >= _PREDICTED_SHARE * case.time_us
+    return LaunchBound(case.time_us, launch_us, work_us, case.time_provenance) if dominated else None
