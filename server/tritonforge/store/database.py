@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tritonforge.domain.errors import UsageError
-from tritonforge.store.schema import prepare
+from tritonforge.store.schema import prepare, stored_version
 
 try:
     import fcntl
@@ -228,7 +228,9 @@ def _connect(path: Path | None) -> sqlite3.Connection:
         ":memory:" if path is None else path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     try:
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        # Look before touching anything: each of the next statements may write to the file.
+        if stored_version(connection, str(path)) == 0:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         _use_wal(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA journal_size_limit = {16 << 20}").fetchall()

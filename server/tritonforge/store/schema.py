@@ -42,12 +42,12 @@ def prepare(connection: sqlite3.Connection, name: str, migrations: tuple[str, ..
         sqlite3.DatabaseError: when it is damaged, or somebody else's.
     """
     newest = len(migrations)
-    if _version(connection, name, newest) == newest:
+    if stored_version(connection, name, newest) == newest:
         return
     # Another process may be creating or migrating the same store: look again once the write lock is ours.
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for number in range(_version(connection, name, newest), newest):
+        for number in range(stored_version(connection, name, newest), newest):
             for statement in migrations[number].split(";"):
                 if statement.strip():
                     connection.execute(statement)
@@ -59,7 +59,12 @@ def prepare(connection: sqlite3.Connection, name: str, migrations: tuple[str, ..
         raise
 
 
-def _version(connection: sqlite3.Connection, name: str, newest: int) -> int:
+def stored_version(connection: sqlite3.Connection, name: str, newest: int = SCHEMA_VERSION) -> int:
+    """Return the version that the database behind `connection` has, 0 for an empty one; writes nothing.
+
+    Raises:
+        UsageError, sqlite3.DatabaseError: as `prepare` does.
+    """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
