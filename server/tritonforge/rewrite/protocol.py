@@ -1,0 +1,56 @@
+"""What every rewrite engine is given and gives back, so that rules and a language model fit behind one interface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tritonforge.domain.candidate import Candidate, Origin, Trial
+from tritonforge.domain.finding import Bottleneck, Finding
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.launch import Launch
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a rewrite was not made: one clear sentence for a person. `rewrite` names the rewrite that declined."""
+
+    reason: str
+    rewrite: str = ""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What an engine works on.
+
+    `texts` maps a workspace-relative file (with `/`) to its text as read: no byte-order mark, newlines untouched;
+    offsets of edits count its code points. `launches` come in order of rank, and the first one decides where values are
+    set when a kernel is launched in several places. `bottlenecks` maps a launch id to its class. `arch` is what the
+    target compiles for (`sm_90`, `gfx942`).
+    """
+
+    kernel: Kernel
+    texts: Mapping[str, str]
+    launches: tuple[Launch, ...]
+    findings: tuple[Finding, ...] = ()
+    bottlenecks: Mapping[str, Bottleneck] = field(default_factory=dict)
+    arch: str = "sm_90"
+
+
+class Engine(Protocol):
+    """Something that proposes edits of a kernel's source and of the host code around it."""
+
+    @property
+    def origin(self) -> Origin:
+        """What its candidates say of where they come from."""
+        ...
+
+    def propose(self, task: Task, trials: Sequence[Trial] = ()) -> Iterator[Candidate | Refusal]:
+        """Yield candidates, the most promising first, and what was declined with the reason.
+
+        `trials` is what became of earlier candidates for the same task: an engine may learn from it, and does not
+        propose the same edits twice. Lazy: a caller stops asking when its budget is spent. Never raises on odd source;
+        that is a Refusal.
+        """
+        ...

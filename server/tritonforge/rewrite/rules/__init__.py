@@ -1,0 +1,1 @@
+"""The rule engine's rewrites, one module each."""

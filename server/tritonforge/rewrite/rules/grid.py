@@ -1,0 +1,172 @@
+"""Reading a grid: what each axis divides by, and the expressions it is made of."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tritonforge.rewrite.rules.launch_values import called_name, integer, literal_in
+from tritonforge.rewrite.scopes import FUNCTIONS, Function, Scopes, Variable
+
+_CEILING = re.compile(
+    r"_*(cdiv|ceil_?div(ide)?|div_?(round_?)?up|div_?ceil|round_?up_?div|ceiling_?div)$", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Divisor:
+    """A division in a grid: `node` the whole of it, `factors` what it divides by, `terms` the sum that it divides.
+
+    `terms` are the integer literals and names of a rounding sum (`31` of `(M + 31) // 32`), `numerator` is the rest as
+    normalised text (`M`).
+    """
+
+    node: ast.expr
+    factors: tuple[ast.expr, ...]
+    terms: tuple[ast.expr, ...]
+    numerator: str
+
+
+def divisors(expression: ast.AST) -> Iterator[Divisor]:
+    """Yield every division in `expression`: ceiling-division calls, `//`, `/` and `%`, outermost first."""
+    for node in ast.walk(expression):
+        if isinstance(node, ast.Call) and _CEILING.match(called_name(node)) and len(node.args) == 2:
+            yield Divisor(node, tuple(_factors(node.args[1])), (), ast.unparse(node.args[0]))
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv | ast.Div | ast.Mod):
+            terms = list(_terms(node.left))
+            rounding = tuple(t for t in terms if isinstance(t, ast.Constant | ast.Name))
+            rest = [t for t in terms if integer(t) is None and not _is_in(t, node.right)]
+            numerator = ast.unparse(rest[0]) if len(rest) == 1 else ast.unparse(node.left)
+            yield Divisor(node, tuple(_factors(node.right)), rounding, numerator)
+
+
+def _is_in(term: ast.expr, divisor: ast.expr) -> bool:
+    return any(ast.unparse(term) == ast.unparse(f) for f in _factors(divisor))
+
+
+def _factors(node: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        yield from _factors(node.left)
+        yield from _factors(node.right)
+    else:
+        yield node
+
+
+def _terms(node: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        yield from _terms(node.left)
+        yield from _terms(node.right)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        yield from _terms(node.operand)
+    else:
+        yield node
+
+
+@dataclass
+class Grid:
+    """What a grid expression is made of.
+
+    `axes` maps an axis to the expressions it is computed from; what cannot be told apart is under None. `roots` are the
+    stretches of source it is read from: the expression at the launch, values of variables, functions. `meta` are names
+    by which functions of the grid see the launch's values.
+    """
+
+    axes: dict[int | None, list[ast.expr]] = field(default_factory=dict)
+    roots: list[ast.AST] = field(default_factory=list)
+    variables: list[Variable] = field(default_factory=list)
+    meta: set[str] = field(default_factory=set)
+
+
+def read_grid(scopes: Scopes, expression: ast.expr) -> Grid:
+    """Follow a grid expression through variables, lambdas and local functions."""
+    grid = Grid()
+    grid.roots.append(expression)
+    _split(scopes, grid, expression, depth=0)
+    return grid
+
+
+def _split(scopes: Scopes, grid: Grid, node: ast.expr, depth: int) -> None:
+    if depth > 8:
+        _add(scopes, grid, None, node)
+        return
+    if isinstance(node, ast.Tuple | ast.List):
+        for axis, element in enumerate(node.elts):
+            starred = any(isinstance(e, ast.Starred) for e in node.elts[: axis + 1])
+            _add(scopes, grid, None if starred else axis, element)
+    elif isinstance(node, ast.IfExp):
+        _split(scopes, grid, node.body, depth + 1)
+        _split(scopes, grid, node.orelse, depth + 1)
+    elif isinstance(node, ast.Lambda):
+        _split_function(scopes, grid, node, depth)
+    elif isinstance(node, ast.Name):
+        variable = scopes.resolve(node)
+        if variable is None or variable.parameter is not None or None in variable.values or not variable.values:
+            _add(scopes, grid, None, node)
+            return
+        if variable in grid.variables:
+            return
+        grid.variables.append(variable)
+        for value in variable.values:
+            if isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef):
+                grid.roots.append(value)
+                _split_function(scopes, grid, value, depth)
+            elif isinstance(value, ast.expr):
+                grid.roots.append(value)
+                _split(scopes, grid, value, depth + 1)
+    elif isinstance(node, ast.Call) and called_name(node) in {"tuple", "list"} and len(node.args) == 1:
+        _split(scopes, grid, node.args[0], depth + 1)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and _is_local_function(scopes, node.func):
+        for argument in (*node.args, *(k.value for k in node.keywords)):
+            _add(scopes, grid, None, argument)
+        _split(scopes, grid, node.func, depth + 1)
+    else:
+        _add(scopes, grid, 0 if not isinstance(node, ast.Call) else None, node)
+
+
+def _is_local_function(scopes: Scopes, name: ast.Name) -> bool:
+    variable = scopes.resolve(name)
+    return variable is not None and isinstance(variable.single, FUNCTIONS)
+
+
+def _split_function(scopes: Scopes, grid: Grid, function: Function, depth: int) -> None:
+    parameters = [*function.args.posonlyargs, *function.args.args]
+    if len(parameters) == 1:
+        grid.meta.add(parameters[0].arg)
+    if isinstance(function, ast.Lambda):
+        _split(scopes, grid, function.body, depth + 1)
+        return
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return) and node.value is not None and scopes.function_of(node) is function:
+            _split(scopes, grid, node.value, depth + 1)
+
+
+def _add(scopes: Scopes, grid: Grid, axis: int | None, node: ast.expr) -> None:
+    """Record `node` for `axis`, and the expressions behind the variables that it reads."""
+    grid.axes.setdefault(axis, []).append(node)
+    for name in ast.walk(node):
+        variable = scopes.resolve(name) if isinstance(name, ast.Name) else None
+        value = variable.single if variable is not None else None
+        if variable is None or not isinstance(value, ast.expr) or literal_in(value) is not None:
+            continue
+        if isinstance(value, ast.Lambda) or value in grid.axes.get(axis, ()):
+            continue
+        if not any(root is value for root in grid.roots):
+            grid.roots.append(value)
+            grid.variables.append(variable)
+        _add(scopes, grid, axis, value)
+
+
+def meta_key(grid: Grid, node: ast.AST) -> str | None:
+    """Return `BLOCK` for `META["BLOCK"]` or `META.get("BLOCK")` in a function of the grid."""
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in grid.meta:
+        key = node.slice
+    elif isinstance(node, ast.Call) and called_name(node) == "get" and node.args:
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if not isinstance(owner, ast.Name) or owner.id not in grid.meta:
+            return None
+        key = node.args[0]
+    else:
+        return None
+    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None

@@ -1,0 +1,218 @@
+"""The edits that a grid needs when tiles change."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tritonforge.rewrite.rules.grid import Divisor, Grid, divisors, meta_key
+from tritonforge.rewrite.rules.launch_values import LaunchNode, Refused, Settings, integer, literal_in
+from tritonforge.rewrite.scopes import Variable
+
+
+@dataclass(frozen=True)
+class TileChange:
+    """The tiles of one launch before and after.
+
+    `by_variable` says which tiles a variable of the host code carries; `detached` are the variables that keep their
+    value, so that the grid must no longer read them.
+    """
+
+    old: Mapping[str, int]
+    new: Mapping[str, int]
+    by_variable: Mapping[Variable, tuple[str, ...]]
+    detached: frozenset[Variable] = frozenset()
+
+    def changed(self, tile: str) -> bool:
+        """Tell whether `tile` gets another value."""
+        return self.old.get(tile) != self.new.get(tile)
+
+
+@dataclass
+class GridEdits:
+    """Nodes to replace and by what; `divisions` are the texts of edited divisions with the tile each stands for."""
+
+    replacements: dict[ast.expr, str] = field(default_factory=dict)
+    divisions: dict[str, str] = field(default_factory=dict)
+
+    def set(self, node: ast.expr, text: str) -> None:
+        """Replace `node` by `text`.
+
+        Raises:
+            Refused: it was to become something else already.
+        """
+        if self.replacements.setdefault(node, text) != text:
+            raise Refused(f"{ast.unparse(node)} at line {node.lineno} would have to become two different values")
+
+
+def grid_edits(settings: Settings, launch: LaunchNode, grid: Grid, change: TileChange) -> GridEdits:
+    """Return what must be replaced in `grid` so that it covers the same elements with the new tiles.
+
+    Raises:
+        Refused: a number cannot be told apart, or the grid does not visibly depend on a tile that it must depend on.
+    """
+    reader = _Reader(settings, launch, grid, change)
+    for axis, expressions in grid.axes.items():
+        for expression in expressions:
+            reader.read(axis, expression)
+    reader.require_links()
+    return reader.edits
+
+
+class _Reader:
+    def __init__(self, settings: Settings, launch: LaunchNode, grid: Grid, change: TileChange) -> None:
+        self.settings = settings
+        self.scopes = settings.scopes
+        self.kernel = settings.kernel
+        self.launch = launch
+        self.grid = grid
+        self.change = change
+        self.axes = dict(self.kernel.program_axes)
+        self.edits = GridEdits()
+        self.linked: dict[int | None, set[str]] = {}
+
+    def read(self, axis: int | None, expression: ast.expr) -> None:
+        """Find everything in `expression` that stands for a tile; collect replacements and links."""
+        linked = self.linked.setdefault(axis, set())
+        within: dict[ast.AST, Divisor] = {}
+        for division in divisors(expression):
+            within.update(dict.fromkeys(ast.walk(division.node), division))
+        for node in ast.walk(expression):
+            key = meta_key(self.grid, node)
+            if key is not None:
+                linked.add(key)
+            elif isinstance(node, ast.Name) and (variable := self.scopes.resolve(node)) in self.change.by_variable:
+                assert variable is not None
+                tiles = self.change.by_variable[variable]
+                if variable in self.change.detached:
+                    inside = within.get(node)
+                    tile = self._choose(axis, list(tiles), ast.unparse(node), inside.numerator if inside else None)
+                    self.edits.set(node, str(self.change.new[tile]))
+                    linked.add(tile)
+                else:
+                    linked.update(tiles)
+        for division in divisors(expression):
+            self._read_division(axis, division, linked)
+
+    def _read_division(self, axis: int | None, division: Divisor, linked: set[str]) -> None:
+        for factor in division.factors:
+            tile = self._tile_of(axis, factor, division.numerator)
+            if tile is None:
+                continue
+            linked.add(tile)
+            if not self.change.changed(tile):
+                continue
+            replace_factor(self.edits, division, factor, self.change.old[tile], self.change.new[tile])
+            if factor in self.edits.replacements and self._host_variable(factor) is None:
+                self.edits.divisions[ast.unparse(division.node)] = tile
+
+    def _host_variable(self, factor: ast.expr) -> Variable | None:
+        variable = self.scopes.resolve(factor) if isinstance(factor, ast.Name) else None
+        return variable if variable in self.change.by_variable else None
+
+    def _tile_of(self, axis: int | None, factor: ast.expr, numerator: str) -> str | None:
+        key = meta_key(self.grid, factor)
+        if key is not None:
+            return key if key in self.change.old else None
+        variable = self._host_variable(factor)
+        if variable is not None:
+            tiles = self.change.by_variable[variable]
+            return tiles[0] if len(tiles) == 1 else self._choose(axis, list(tiles), ast.unparse(factor), numerator)
+        value = integer(factor)
+        if value is None and isinstance(factor, ast.Name):
+            # A variable that holds the tile's number while the launch spells the number out.
+            other = self.scopes.resolve(factor)
+            value = integer(literal_in(other.single)) if other is not None else None
+        return None if value is None else self._tile_of_number(axis, value, numerator)
+
+    def _tile_of_number(self, axis: int | None, value: int, numerator: str) -> str | None:
+        on_axis = [t for t in self.axes.get(axis, ()) if self.change.old.get(t) == value] if axis is not None else []
+        if on_axis:
+            return self._choose(axis, on_axis, str(value), numerator)
+        if axis is not None and self.axes.get(axis):
+            return None
+        placed = {t for tiles in self.axes.values() for t in tiles} if axis is not None else set()
+        unplaced = [
+            t for t, old in self.change.old.items() if old == value and self.change.changed(t) and t not in placed
+        ]
+        if not unplaced:
+            return None
+        proven = [t for t in unplaced if self._pairs_with(t, numerator)]
+        if len(proven) == 1:
+            return proven[0]
+        raise Refused(
+            f"cannot tell whether the {value} in the grid (line {self.launch.call.lineno}) stands for {unplaced[0]}"
+        )
+
+    def _choose(self, axis: int | None, tiles: list[str], text: str, numerator: str | None) -> str:
+        """Return the one of `tiles` that `text`, a part of the grid, stands for."""
+        placed = [t for t in tiles if t in self.axes.get(axis, ())] if axis is not None else []
+        tiles = placed or tiles
+        if len({self.change.new[t] for t in tiles}) == 1:
+            return tiles[0]
+        proven = [t for t in tiles if numerator is not None and self._pairs_with(t, numerator)]
+        if len(proven) == 1:
+            return proven[0]
+        names = " or ".join(tiles)
+        raise Refused(f"cannot tell whether {text} in the grid (line {self.launch.call.lineno}) stands for {names}")
+
+    def _pairs_with(self, tile: str, numerator: str) -> bool:
+        """Tell whether the kernel itself divides by `tile` what the launch passes as `numerator`."""
+        names = {parameter for parameter, t in self._kernel_divisions() if t == tile}
+        for name in names:
+            parameter = self.kernel.parameter(name)
+            assert parameter is not None
+            passed = next((k.value for k in self.launch.call.keywords if k.arg == name), None)
+            if passed is None and parameter.index < len(self.launch.call.args):
+                passed = self.launch.call.args[parameter.index]
+            if passed is not None and ast.unparse(passed) == numerator:
+                return True
+        return False
+
+    def _kernel_divisions(self) -> Iterator[tuple[str, str]]:
+        if self.settings.function is None:
+            return
+        for division in divisors(self.settings.function):
+            for factor in division.factors:
+                if isinstance(factor, ast.Name) and self.kernel.parameter(division.numerator) is not None:
+                    yield division.numerator, factor.id
+
+    def require_links(self) -> None:
+        """Refuse when an axis is stepped by a changed tile that the grid does not depend on."""
+        anywhere = self.linked.get(None, set())
+        for axis, tiles in self.axes.items():
+            for tile in tiles:
+                if self.change.changed(tile) and tile not in self.linked.get(axis, set()) | anywhere:
+                    raise Refused(
+                        f"the kernel multiplies program_id({axis}) by {tile}, but axis {axis} of the grid at line "
+                        f"{self.launch.call.lineno} does not visibly depend on it"
+                    )
+
+
+def replace_factor(edits: GridEdits, division: Divisor, factor: ast.expr, old: int, new: int) -> None:
+    """Replace `factor` where it is a number, and the numbers of the rounding sum that go with it."""
+    if integer(factor) is not None or (isinstance(factor, ast.Name) and factor in edits.replacements):
+        edits.set(factor, str(new))
+    literals = [t for t in division.terms if integer(t) is not None]
+    for term in literals:
+        value = integer(term)
+        if value == old - 1 and old > 1:
+            edits.set(term, str(new - 1))
+        elif value == old and any(integer(t) == 1 for t in literals):
+            edits.set(term, str(new))
+
+
+def same_divisions(host: ast.AST, edits: GridEdits, change: TileChange) -> GridEdits:
+    """Return the replacements for divisions elsewhere in the host function that are written as edited ones were.
+
+    The same quotient there counts the same programs (the size of a buffer of partial results, say).
+    """
+    out = GridEdits()
+    for division in divisors(host):
+        tile = edits.divisions.get(ast.unparse(division.node))
+        if tile is not None and division.node not in edits.replacements:
+            for factor in division.factors:
+                if integer(factor) == change.old[tile]:
+                    replace_factor(out, division, factor, change.old[tile], change.new[tile])
+    return out

@@ -1,0 +1,339 @@
+"""Giving a launch other tile sizes, warps and stages, with the host code that computes its grid.
+
+A value is edited where it is set, as long as nothing but this kernel's launches and their grids (and host code that
+must follow, such as the size of a buffer) depends on that place. Where another kernel depends on it too, the launch and
+its grid get the number instead, and the place stays as it is. With a recorded launch, only the site that made it
+changes, together with other sites of the kernel that share an edited place or a grid; without one, every site does.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tritonforge.domain.candidate import Candidate
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.launch import Config, Launch, Scalar
+from tritonforge.domain.source import Edit, apply_edits
+from tritonforge.rewrite.protocol import Refusal
+from tritonforge.rewrite.rules.autotune_entry import add_config
+from tritonforge.rewrite.rules.comments import update_comments
+from tritonforge.rewrite.rules.grid import Grid, read_grid
+from tritonforge.rewrite.rules.grid_edits import GridEdits, TileChange, grid_edits, same_divisions
+from tritonforge.rewrite.rules.keyword_arguments import insert_keywords
+from tritonforge.rewrite.rules.launch_values import (
+    OPTIONS,
+    LaunchNode,
+    Refused,
+    Setting,
+    Settings,
+    launches_in,
+    node_of_site,
+)
+from tritonforge.rewrite.rules.sharing import Sharing
+from tritonforge.rewrite.scopes import Scopes, Variable
+from tritonforge.rewrite.text import Source
+
+NAME = "launch-parameters"
+
+
+def rewrite_launch(
+    kernel: Kernel,
+    texts: Mapping[str, str],
+    wanted: Mapping[str, int],
+    launch: Launch | None = None,
+    treats: tuple[str, ...] = (),
+) -> Candidate | Refusal:
+    """Return the edits that make `kernel` run with `wanted` (constexpr or option → value), or why there are none.
+
+    `launch` chooses the launch site (by file and line) and says what it runs with today. `treats` are the codes of the
+    findings that the candidate is for.
+    """
+    try:
+        edits = _edits(kernel, texts, wanted, launch)
+    except Refused as refused:
+        return Refusal(f"{refused}.".replace("..", "."), NAME)
+    except SyntaxError as error:
+        return Refusal(f"{kernel.file} cannot be parsed: {error.msg} at line {error.lineno}.", NAME)
+    order = {p.name: p.index for p in kernel.parameters}
+    values = sorted(wanted.items(), key=lambda kv: (order.get(kv[0], len(order)), kv[0] != "num_warps", kv[0]))
+    title = ", ".join(f"{name}={value}" for name, value in values)
+    return Candidate(title, edits, ((NAME, tuple((n, str(v)) for n, v in values)),), "rule", treats)
+
+
+def _edits(
+    kernel: Kernel, texts: Mapping[str, str], wanted: Mapping[str, int], launch: Launch | None
+) -> tuple[Edit, ...]:
+    if kernel.file not in texts:
+        raise Refused(f"the text of {kernel.file} is not at hand")
+    for name, value in wanted.items():
+        parameter = kernel.parameter(name)
+        if not (parameter is not None and parameter.constexpr) and name not in OPTIONS:
+            raise Refused(f"{kernel.name} has no constexpr parameter and no option {name}")
+        if value < 1:
+            raise Refused(f"{name} must be at least 1")
+    source = Source(kernel.file, texts[kernel.file])
+    plan = _Plan(source, kernel, wanted, launch)
+    edits = plan.solve()
+    if not edits:
+        raise Refused("nothing to change: the launch has these values already")
+    _check(plan, edits)
+    return edits
+
+
+@dataclass
+class _Draft:
+    """Edits of one attempt: replaced nodes, inserted keywords per launch, and values at each site afterwards."""
+
+    replacements: GridEdits = field(default_factory=GridEdits)
+    keywords: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
+    comments: list[Edit] = field(default_factory=list)
+
+
+class _Detach(Exception):
+    """The place where a value is set must stay: give the launch the number instead."""
+
+    def __init__(self, literal: ast.expr, reason: str) -> None:
+        super().__init__(reason)
+        self.literal = literal
+
+
+class _Join(Exception):
+    """Another site of the kernel shares what is edited and has to change as well."""
+
+    def __init__(self, site: int) -> None:
+        super().__init__(site)
+        self.site = site
+
+
+class _Plan:
+    def __init__(self, source: Source, kernel: Kernel, wanted: Mapping[str, int], launch: Launch | None) -> None:
+        self.source = source
+        self.kernel = kernel
+        self.wanted = wanted
+        self.scopes = Scopes(source.tree)
+        self.settings = Settings(source, self.scopes, kernel)
+        self.launches = launches_in(self.scopes)
+        sites = [s for s in kernel.launch_sites if s.file == kernel.file]
+        found = [(s, node_of_site(source, self.launches, s)) for s in sites]
+        if not found:
+            raise Refused(f"no launch of {kernel.name} is written in {kernel.file}")
+        if any(node is None for _, node in found):
+            raise Refused(f"{kernel.file} has changed since it was analysed")
+        self.sites: list[LaunchNode] = [node for _, node in found if node is not None]
+        self.grids: list[Grid] = [read_grid(self.scopes, n.grid) if n.grid else Grid() for n in self.sites]
+        self.chosen = self._chosen(launch)
+        self.running = _running(launch.config) if launch is not None else {}
+        names = tuple(dict.fromkeys((*wanted, *kernel.tiles)))
+        self.values: list[dict[str, Setting]] = [{n: self.settings.of(s, n) for n in names} for s in self.sites]
+        self.sharing = Sharing(self.scopes, self.launches, self.sites, self.grids)
+
+    def _chosen(self, launch: Launch | None) -> tuple[int, ...]:
+        every = tuple(range(len(self.sites)))
+        if launch is None or len(every) == 1 or launch.call_site.file != self.source.file:
+            return every
+        line = launch.call_site.line
+        at = tuple(i for i in every if self.sites[i].call.lineno <= line <= (self.sites[i].call.end_lineno or 0))
+        return at or every
+
+    def solve(self) -> tuple[Edit, ...]:
+        """Find edits, detaching shared places and letting other sites join until nothing is in the way."""
+        if any(self.values[i][n].place == "autotune" for i in self.chosen for n in self.wanted):
+            return add_config(self.source, self.settings.function, self.wanted)
+        detached: dict[ast.expr, str] = {}
+        joined: list[int] = []
+        while True:
+            try:
+                return self._as_edits(self._draft(detached, joined))
+            except _Detach as turn:
+                if turn.literal in detached:
+                    raise Refused(str(turn)) from None
+                detached[turn.literal] = str(turn)
+            except _Join as turn:
+                if turn.site in joined:
+                    raise Refused("another launch of the kernel shares this grid with other values") from None
+                joined.append(turn.site)
+
+    def _draft(self, detached: Mapping[ast.expr, str], joined: list[int]) -> _Draft:
+        draft = _Draft()
+        tiles = set(self.wanted) - set(OPTIONS)
+        wants = {i: dict(self.wanted) for i in self.chosen}
+        for i in joined:
+            wants.setdefault(i, {n: v for n, v in self.wanted.items() if n in tiles})
+        changes = {i: self._changes(i, w, chosen=i in self.chosen) for i, w in wants.items()}
+        places = self._places(changes, detached)
+        for literal, value in places.items():
+            draft.replacements.set(literal, str(value))
+            for i, settings in enumerate(self.values):
+                for name, setting in settings.items():
+                    if setting.literal is literal and changes.setdefault(i, {}).get(name, value) != value:
+                        raise _Detach(literal, f"the value of {name} is shared by launches that want different ones")
+                    if setting.literal is literal:
+                        changes[i][name] = value
+        for i in sorted(changes):
+            self._site(draft, i, changes[i], places, detached, frozenset(changes))
+        return draft
+
+    def _changes(self, site: int, wanted: Mapping[str, int], *, chosen: bool) -> dict[str, int]:
+        """Return the values that really differ at the site."""
+        out = {}
+        for name, value in wanted.items():
+            setting = self.values[site][name]
+            running = self.running.get(name) if chosen else None
+            current = setting.value
+            if current is None or setting.place == "absent":
+                current = running if running is not None else current
+            elif running is not None and running != current:
+                raise Refused(f"this launch ran with {name}={running}, while the source says {current}")
+            if current == value:
+                continue
+            if setting.place == "fixed" and (name not in OPTIONS or setting.at_launch is None):
+                raise Refused(setting.reason)
+            if setting.place == "fixed" and setting.chain and setting.chain[-1].parameter is not None:
+                raise Refused(setting.reason)
+            out[name] = value
+        return out
+
+    def _places(
+        self, changes: Mapping[int, Mapping[str, int]], detached: Mapping[ast.expr, str]
+    ) -> dict[ast.expr, int]:
+        """Return the literals to edit away from the launches, each with its new value."""
+        places: dict[ast.expr, int] = {}
+        for i, change in changes.items():
+            for name, value in change.items():
+                setting = self.values[i][name]
+                literal = setting.literal
+                if literal is None or setting.place == "launch" or literal in detached:
+                    continue
+                if places.setdefault(literal, value) != value:
+                    raise _Detach(literal, f"{self._place_text(setting)} sets several values that become different")
+                fed = [n for n, s in self.values[i].items() if s.literal is literal]
+                if any(change.get(n) != value for n in fed):
+                    raise _Detach(
+                        literal, f"{self._place_text(setting)} also sets {', '.join(n for n in fed if n != name)}"
+                    )
+                reason = self.sharing.used_elsewhere(setting.chain)
+                if reason:
+                    raise _Detach(literal, f"{self._place_text(setting)} is used {reason} too")
+        return places
+
+    def _place_text(self, setting: Setting) -> str:
+        return setting.chain[-1].name if setting.chain else f"the default of {setting.name}"
+
+    def _site(
+        self,
+        draft: _Draft,
+        site: int,
+        change: Mapping[str, int],
+        places: Mapping[ast.expr, int],
+        detached: Mapping[ast.expr, str],
+        joined: frozenset[int],
+    ) -> None:
+        node, settings = self.sites[site], self.values[site]
+        for name, value in change.items():
+            setting = settings[name]
+            if setting.literal in places:
+                continue
+            if setting.place == "launch":
+                assert setting.literal is not None
+                draft.replacements.set(setting.literal, str(value))
+            elif setting.place in {"absent", "kernel-default"}:
+                draft.keywords.setdefault(site, []).append((name, str(value)))
+            else:
+                self._refuse_half_detached(setting, detached)
+                assert setting.at_launch is not None
+                draft.replacements.set(setting.at_launch, str(value))
+        tile_change = self._tile_change(site, change, detached)
+        if not any(tile_change.changed(t) for t in tile_change.old):
+            return
+        edits = grid_edits(self.settings, node, self.grids[site], tile_change)
+        for replaced, text in edits.replacements.items():
+            self._check_shared(replaced, site, change, joined)
+            draft.replacements.set(replaced, text)
+        if node.host is not None and edits.divisions:
+            for replaced, text in same_divisions(node.host, edits, tile_change).replacements.items():
+                if self.sharing.other_grid(replaced, site) is None and not self.sharing.in_other_launch(replaced):
+                    draft.replacements.set(replaced, text)
+        draft.comments.extend(update_comments(self.source, node.host, self._tiles_in_order(tile_change)))
+
+    def _refuse_half_detached(self, setting: Setting, detached: Mapping[ast.expr, str]) -> None:
+        """Refuse to leave a variable behind on which other host code depends, or a parameter without an effect."""
+        reason = detached.get(setting.literal) if setting.literal is not None else None
+        if reason is None:
+            return
+        if setting.place in {"host-default", "caller"}:
+            raise Refused(reason)
+        follower = self.sharing.follower(setting.chain)
+        if follower is not None and setting.name not in OPTIONS:
+            raise Refused(f"{reason}, and line {follower.lineno} depends on it")
+
+    def _tile_change(self, site: int, change: Mapping[str, int], detached: Mapping[ast.expr, str]) -> TileChange:
+        old = {n: s.value for n, s in self.values[site].items() if n not in OPTIONS and s.value is not None}
+        new = {n: change.get(n, v) for n, v in old.items()}
+        by_variable: dict[Variable, tuple[str, ...]] = {}
+        dropped: set[Variable] = set()
+        for name, setting in self.values[site].items():
+            if name in old:
+                for variable in setting.chain:
+                    by_variable[variable] = (*by_variable.get(variable, ()), name)
+                    if setting.literal in detached:
+                        dropped.add(variable)
+        return TileChange(old, new, by_variable, frozenset(dropped))
+
+    def _check_shared(self, node: ast.expr, site: int, change: Mapping[str, int], joined: frozenset[int]) -> None:
+        other = self.sharing.other_grid(node, site)
+        if other is None:
+            return
+        if other in self.sites:
+            index = self.sites.index(other)
+            if any(self.values[index][n].value != self.values[site][n].value for n in change if n not in OPTIONS):
+                raise Refused(f"the launch at line {other.call.lineno} shares this grid and has other values")
+            if index not in joined:
+                raise _Join(index)
+            return
+        raise Refused(f"the grid is shared with another kernel's launch at line {other.call.lineno}")
+
+    def _tiles_in_order(self, change: TileChange) -> list[tuple[int, int]]:
+        placed = [t for _, tiles in sorted(self.kernel.program_axes) for t in tiles]
+        order = dict.fromkeys([t for t in self.kernel.tiles if t in placed] + list(self.kernel.tiles))
+        return [(change.old[t], change.new[t]) for t in order if t in change.old]
+
+    def _as_edits(self, draft: _Draft) -> tuple[Edit, ...]:
+        edits = [self.source.replace(node, text) for node, text in draft.replacements.replacements.items()]
+        for site, keywords in draft.keywords.items():
+            edits.extend(insert_keywords(self.source, self.sites[site].call, keywords))
+        edits.extend(draft.comments)
+        kept = (e for e in dict.fromkeys(edits) if self.source.text[e.start : e.end] != e.text)
+        return tuple(sorted(kept))
+
+
+def _running(config: Config) -> dict[str, int]:
+    """Return the integer values that a launch ran with."""
+    pairs = (*config.constexprs, *config.options)
+    return {n: v.value for n, v in pairs if isinstance(v, Scalar) and type(v.value) is int}
+
+
+def _check(plan: _Plan, edits: tuple[Edit, ...]) -> None:
+    """Read the edited file again and see that the launch now has the wanted values.
+
+    Raises:
+        Refused: it has not; the edits are not to be trusted.
+    """
+    try:
+        text = apply_edits(plan.source.text, edits)
+        source = Source(plan.source.file, text)
+    except (ValueError, SyntaxError) as error:
+        raise Refused(f"the edits do not fit together ({error})") from error
+    if any(plan.values[i][n].place == "autotune" for i in plan.chosen for n in plan.wanted):
+        return
+    scopes = Scopes(source.tree)
+    settings = Settings(source, scopes, plan.kernel)
+    launches = launches_in(scopes)
+    for i in plan.chosen:
+        node = launches[plan.launches.index(plan.sites[i])]
+        for name, value in plan.wanted.items():
+            after = settings.of(node, name)
+            kept = after.place in {"absent", "fixed"} and plan.running.get(name, after.value) == value
+            if after.value != value and not kept:
+                raise Refused(f"after the edit {name} would still not be {value}")

@@ -1,0 +1,235 @@
+"""Where a launch takes each of its values from, and whether that place can be edited."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from tritonforge.domain.kernel import Kernel, LaunchSite
+from tritonforge.rewrite.scopes import Scopes, Variable, default_of
+from tritonforge.rewrite.text import Source
+
+COMPILER_DEFAULTS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1}
+"""What Triton (3.2–3.9, NVIDIA) uses for options that a launch does not give."""
+
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+
+Place = Literal["launch", "variable", "host-default", "caller", "kernel-default", "absent", "autotune", "fixed"]
+
+
+class Refused(Exception):
+    """Carries the one sentence of a Refusal out of the depth of a rewrite."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How one value reaches a launch.
+
+    `literal` is the integer to edit (`value` is what it says), at `place`. `at_launch` is the expression at the launch,
+    None when the launch does not give the value. `chain` lists the variables it passes through, the launch's own first.
+    `reason` says why a `fixed` value cannot be edited where it is set.
+    """
+
+    name: str
+    place: Place
+    value: int | None = None
+    literal: ast.expr | None = None
+    at_launch: ast.expr | None = None
+    chain: tuple[Variable, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class LaunchNode:
+    """One launch in the tree: the call, its grid expression, and the function around it (None at module level)."""
+
+    call: ast.Call
+    grid: ast.expr | None
+    host: ast.FunctionDef | ast.AsyncFunctionDef | None
+
+
+def launches_in(scopes: Scopes) -> tuple[LaunchNode, ...]:
+    """Return everything in the file that has the form of a launch, of any kernel, in source order."""
+    calls = [node for node in ast.walk(scopes.tree) if isinstance(node, ast.Call)]
+    found = [LaunchNode(c, grid, scopes.function_of(c)) for c in calls if (grid := _grid_of(c)) is not None]
+    return tuple(sorted(found, key=lambda n: (n.call.lineno, n.call.col_offset)))
+
+
+def _grid_of(call: ast.Call) -> ast.expr | None:
+    if isinstance(call.func, ast.Subscript):
+        return call.func.slice
+    if isinstance(call.func, ast.Attribute) and call.func.attr in {"run", "warmup"}:
+        return next((k.value for k in call.keywords if k.arg == "grid"), None)
+    return None
+
+
+def node_of_site(source: Source, launches: tuple[LaunchNode, ...], site: LaunchSite) -> LaunchNode | None:
+    """Return the launch that `site` describes; None when the text is not what was analysed."""
+    start, end = source.offsets_of(site.range)
+    return next((n for n in launches if source.span(n.call) == (start, end)), None)
+
+
+def kernel_function(scopes: Scopes, kernel: Kernel) -> ast.FunctionDef | None:
+    """Return the kernel's `def`, found by name and line; None for kernels that are not written as one."""
+    lines = range(kernel.range.start.line, kernel.range.end.line + 1)
+    for node in ast.walk(scopes.tree):
+        if isinstance(node, ast.FunctionDef) and node.name == kernel.simple_name and node.lineno in lines:
+            return node
+    return None
+
+
+def integer(node: ast.AST | None) -> int | None:
+    """Return the value of an integer literal, None for anything else."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    return None
+
+
+def literal_in(node: ast.AST | None) -> ast.expr | None:
+    """Return the integer literal that `node` is, or that it wraps as `tl.constexpr(64)`."""
+    if integer(node) is not None:
+        assert isinstance(node, ast.expr)
+        return node
+    if isinstance(node, ast.Call) and called_name(node) == "constexpr" and len(node.args) == 1 and not node.keywords:
+        return literal_in(node.args[0])
+    return None
+
+
+def called_name(call: ast.Call) -> str:
+    """Return the last part of the called name (`cdiv` of `triton.cdiv`), or the empty string."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+class Settings:
+    """The settings of one kernel's launches in one file."""
+
+    def __init__(self, source: Source, scopes: Scopes, kernel: Kernel) -> None:
+        self.source = source
+        self.scopes = scopes
+        self.kernel = kernel
+        self.function = kernel_function(scopes, kernel)
+
+    def of(self, launch: LaunchNode, name: str) -> Setting:
+        """Say how the constexpr or option `name` reaches `launch`."""
+        given = self._given(launch.call, name)
+        if isinstance(given, str):
+            return Setting(name, "fixed", reason=given)
+        if given is not None:
+            return self._resolve(name, given, given, ())
+        autotune = self.kernel.autotune
+        if autotune is not None:
+            tuned = {key for config in autotune.configs for key, _ in (*config.constexprs, *config.options)}
+            if name in tuned or not autotune.configs or name in OPTIONS:
+                return Setting(name, "autotune")
+        if name in self.kernel.heuristics:
+            return Setting(name, "fixed", reason=f"{name} is chosen by @triton.heuristics")
+        default = default_of(self.function, name) if self.function else None
+        if default is not None:
+            literal = literal_in(default)
+            if literal is None:
+                return Setting(name, "fixed", reason=f"{name} has the computed default {self.source.segment(default)}")
+            return Setting(name, "kernel-default", integer(literal), literal)
+        if self.kernel.parameter(name) is not None:
+            return Setting(name, "fixed", reason=f"the launch gives no value for {name} that can be seen")
+        return Setting(name, "absent", COMPILER_DEFAULTS.get(name))
+
+    def _given(self, call: ast.Call, name: str) -> ast.expr | str | None:
+        """Return the expression that the launch passes for `name`, why that cannot be told, or None."""
+        for keyword in call.keywords:
+            if keyword.arg == name:
+                return keyword.value
+        parameter = self.kernel.parameter(name)
+        hidden = f"{name} may be hidden in {{}} at line {call.lineno}"
+        if parameter is not None:
+            for index, argument in enumerate(call.args):
+                if isinstance(argument, ast.Starred):
+                    return hidden.format(self.source.segment(argument))
+                if index == parameter.index:
+                    return argument
+        for keyword in call.keywords:
+            if keyword.arg is None:
+                return self._in_mapping(keyword.value, name) or hidden.format(f"**{self.source.segment(keyword.value)}")
+        return None
+
+    def _in_mapping(self, node: ast.expr, name: str) -> ast.expr | None:
+        """Return the value of `name` in a dict that is written out at the launch or in a variable nobody changes."""
+        if isinstance(node, ast.Name):
+            variable = self.scopes.resolve(node)
+            value = variable.single if variable else None
+            if variable is None or not isinstance(value, ast.expr) or len(variable.reads) != 1:
+                return None
+            node = value
+        if isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            return next((v for k, v in pairs if isinstance(k, ast.Constant) and k.value == name), None)
+        if isinstance(node, ast.Call) and called_name(node) == "dict" and not node.args:
+            return next((k.value for k in node.keywords if k.arg == name), None)
+        return None
+
+    def _resolve(self, name: str, at: ast.expr, node: ast.expr, chain: tuple[Variable, ...]) -> Setting:
+        literal = literal_in(node)
+        if literal is not None:
+            return Setting(name, "variable" if chain else "launch", integer(literal), literal, at, chain)
+        if isinstance(node, ast.Name) and len(chain) < 5:
+            variable = self.scopes.resolve(node)
+            if variable is None:
+                return Setting(
+                    name, "fixed", at_launch=at, reason=f"{name} comes from {node.id}, which is not set here"
+                )
+            if variable.parameter is not None:
+                return self._of_parameter(name, at, (*chain, variable))
+            value = variable.single
+            if isinstance(value, ast.expr):
+                return self._resolve(name, at, value, (*chain, variable))
+            how = "imported or computed" if len(variable.values) == 1 else f"set in {len(variable.values)} places"
+            return Setting(
+                name, "fixed", at_launch=at, chain=chain, reason=f"{name} comes from {node.id}, which is {how}"
+            )
+        return Setting(name, "fixed", at_launch=at, chain=chain, reason=_why_fixed(name, node))
+
+    def _of_parameter(self, name: str, at: ast.expr, chain: tuple[Variable, ...]) -> Setting:
+        variable = chain[-1]
+        function = variable.scope
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or len(variable.values) > 0:
+            reason = f"{name} comes from the parameter {variable.name}, which is set again"
+            return Setting(name, "fixed", at_launch=at, chain=chain, reason=reason)
+        calls = [(c, a) for c in self._calls_of(function) for a in self._argument(c, function, variable.name)]
+        default = default_of(function, variable.name)
+        where = f"the parameter {variable.name} of {function.name}()"
+        if default is None and len(calls) == 1 and (literal := literal_in(calls[0][1])) is not None:
+            return Setting(name, "caller", integer(literal), literal, at, chain)
+        if calls:
+            reason = f"{name} is {where}, which its caller sets at line {calls[0][0].lineno}"
+            return Setting(name, "fixed", at_launch=at, chain=chain, reason=reason)
+        literal = literal_in(default)
+        if literal is None:
+            how = f"has the default {self.source.segment(default)}" if default is not None else "has no default"
+            return Setting(name, "fixed", at_launch=at, chain=chain, reason=f"{name} is {where}, which {how}")
+        return Setting(name, "host-default", integer(literal), literal, at, chain)
+
+    def _calls_of(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Call]:
+        for node in ast.walk(self.scopes.tree):
+            if isinstance(node, ast.Call) and called_name(node) == function.name:
+                yield node
+
+    def _argument(
+        self, call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str
+    ) -> Iterator[ast.expr]:
+        """Yield what `call` passes for the parameter, if it does."""
+        yield from (k.value for k in call.keywords if k.arg == name)
+        names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+        if isinstance(call.func, ast.Attribute) and names[:1] in (["self"], ["cls"]):
+            names = names[1:]
+        if name in names and names.index(name) < len(call.args):
+            yield call.args[names.index(name)]
+
+
+def _why_fixed(name: str, node: ast.expr) -> str:
+    text = ast.unparse(node)
+    if any(isinstance(n, ast.Call) and called_name(n) == "next_power_of_2" for n in ast.walk(node)):
+        return f"{name} is {text}, so that one block covers a whole row"
+    return f"{name} is computed as {text}"
