@@ -1,1 +1,6 @@
-"""Reading what the compiler produced → `Compilation`."""
+"""Reading what the compiler produced: texts → `Compilation`. Pure text parsing; nothing here imports triton."""
+
+from tritonforge.compilation.architectures import Architecture, architecture, occupancy
+from tritonforge.compilation.reader import read
+
+__all__ = ["Architecture", "architecture", "occupancy", "read"]

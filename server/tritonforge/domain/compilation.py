@@ -57,6 +57,9 @@ class LineWork:
 
     Bytes count every lane of a block, masked or not; `unmasked_fraction` (0–1) is the share of lanes that a mask known
     at launch leaves on, 1 when there is no mask or it is unknown. `dot_flops` counts a multiply-add as 2.
+    `moved_bytes` are the bytes of all 32-byte sectors that its unmasked accesses touch: more than they use where
+    addresses are strided or scattered. `pointers` names the arguments that they go through. `atomic_targets` is how
+    many elements its atomics are spread over at most, 0 when unknown.
     """
 
     executions: float
@@ -67,6 +70,9 @@ class LineWork:
     special_ops: float = 0.0
     atomic_ops: float = 0.0
     unmasked_fraction: float = 1.0
+    moved_bytes: float = 0.0
+    pointers: tuple[str, ...] = ()
+    atomic_targets: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,157 @@
+"""Machine instructions of NVIDIA GPUs, per source line, from `nvdisasm -gi -c`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from tritonforge.compilation.locations import Frame, user_line
+from tritonforge.domain.compilation import LineInstructions
+
+TensorPath = Literal["none", "fma", "mma", "wgmma", "tcgen05", "mfma"]
+
+_MARK = re.compile(r'^\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
+_INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(?:@!?U?P[T\d]\s+)?([A-Z][A-Z0-9_]*)((?:\.\w+)*)")
+
+# Mnemonics of each class, from "Instruction Set Reference" in NVIDIA's CUDA Binary Utilities (Ampere to Blackwell). A
+# leading U (the uniform datapath) is looked up without it; what is not here counts as `other`: moves and constants.
+# The fifth-generation tensor core's (tcgen05) count as `wgmma`: one class for what whole warpgroups issue.
+_TCGEN05 = frozenset({"UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA", "UTCMMA", "UTCMXQMMA"})
+_MNEMONICS = {
+    "fma": "FFMA FFMA2 HFMA2 DFMA",
+    "alu": """FADD FADD2 FMUL FMUL2 FMNMX FMNMX3 FSEL FSETP FSET FCHK FSWZADD HADD2 HMUL2 HMNMX2 HSETP2 HSET2 DADD DMUL
+        DSETP DMNMX""",
+    "int": """IADD IADD3 IMAD IMUL LEA LOP LOP3 SHF SHL SHR ISETP IMNMX IMNMX3 VIMNMX VIMNMX3 VIADD VIADDMNMX VHMNMX IABS
+        PRMT SEL BMSK SGXT POPC FLO BREV IDP IDP4A VABSDIFF PLOP3 P2R R2P XMAD ISCADD""",
+    "special": "MUFU",
+    "mma": "HMMA IMMA BMMA DMMA QMMA OMMA FMMA",
+    "wgmma": "HGMMA IGMMA QGMMA BGMMA " + " ".join(sorted(_TCGEN05)),
+    "load_global": "LDG LD LDGMC",
+    "store_global": "STG ST",
+    "load_shared": "LDS LDSM LDTM",
+    "store_shared": "STS STSM STTM STAS",
+    "load_local": "LDL",
+    "store_local": "STL",
+    "async_copy": "LDGSTS UTMALDG UTMASTG UTMAREDG UTMAPF UBLKCP UBLKRED UBLKPF",
+    "atomic": "ATOM ATOMG ATOMS RED REDG REDAS",
+    "barrier": """BAR MEMBAR SYNCS WARPGROUP WARPSYNC BSYNC BSSY BREAK FENCE UCGABAR_ARV UCGABAR_WAIT ERRBAR CGAERRBAR
+        ARRIVES NANOSLEEP B2R ACQBULK UTCBAR CCTL LDGDEPBAR DEPBAR UTMACMDFLUSH UTMACCTL""",
+    "shuffle": "SHFL VOTE VOTEU MATCH R2UR MOVM REDUX CREDUX",
+    "convert": "F2F F2I I2F I2I F2FP I2FP F2IP FRND I2IP F2FX",
+    "branch": "BRA BRX BRXU JMP JMX CALL RET EXIT KILL YIELD",
+}
+_CLASSES = {mnemonic: name for name, mnemonics in _MNEMONICS.items() for mnemonic in mnemonics.split()}
+_ACCESSES = frozenset({"LDGSTS", "RED", "REDG", "ATOM", "ATOMG"})
+
+
+def read_instructions(
+    sass: str, file: str, *, callers: Mapping[Frame, Sequence[int]] | None = None, default_line: int | None = None
+) -> dict[int, LineInstructions]:
+    """Count the instructions of each line of `file`, library frames inlined into it included.
+
+    Newer compilers write the whole inlining chain (`line 216 inlined at "user.py", line 16`); older ones only the
+    innermost frame. For those, `callers` gives the user's lines that may have inlined a frame (see
+    `ttir.inlined_callers`); of several the one nearest in the instruction stream is charged. What cannot be placed is
+    charged to the user's line before it, at first to `default_line`, and dropped without one.
+    """
+    counts: dict[int, Counter[str]] = defaultdict(Counter)
+    widths: dict[int, list[int]] = defaultdict(list)
+    stream = list(_stream(sass))
+    for line, (_, mnemonic, modifiers) in zip(_lines(stream, file, callers or {}, default_line), stream, strict=True):
+        if line is None or mnemonic == "NOP":
+            continue
+        kind = classify(mnemonic)
+        counts[line][kind] += 1
+        if kind in {"load_global", "store_global"} or mnemonic in _ACCESSES:
+            widths[line].append(access_width(modifiers))
+    return {line: LineInstructions(dict(c), tuple(sorted(widths[line]))) for line, c in sorted(counts.items())}
+
+
+def classify(mnemonic: str) -> str:
+    """Return the class of an instruction, as `LineInstructions` names them."""
+    found = _CLASSES.get(mnemonic)
+    if found is None and mnemonic.startswith("U"):
+        found = _CLASSES.get(mnemonic[1:])  # UIADD3, ULOP3, … : the same on the uniform datapath
+    return found or "other"
+
+
+def access_width(modifiers: str) -> int:
+    """Return the bytes that one lane moves: `.64` → 8, `.128` → 16, `.U8` → 1, nothing → 4."""
+    for part in modifiers.split("."):
+        if part in {"U8", "S8"}:
+            return 1
+        if part in {"U16", "S16"}:
+            return 2
+        if part in {"64", "128", "256"}:
+            return int(part) // 8
+    return 4
+
+
+def tensor_path(sass: str, *, has_dot: bool) -> TensorPath:
+    """Return the instruction family that the kernel's dots use; `fma` when it has dots but no matrix instruction."""
+    mnemonics = {mnemonic for _, mnemonic, _ in _stream(sass)}
+    if mnemonics.intersection(_TCGEN05):
+        return "tcgen05"
+    kinds = {classify(mnemonic) for mnemonic in mnemonics}
+    if "wgmma" in kinds:
+        return "wgmma"
+    if "mma" in kinds:
+        return "mma"
+    return "fma" if has_dot and mnemonics else "none"
+
+
+def _stream(sass: str) -> Iterator[tuple[tuple[Frame, ...], str, str]]:
+    """Yield (frames innermost first, mnemonic, modifiers, operands) for each instruction."""
+    chain: list[Frame] = []
+    fresh = True
+    for text in sass.splitlines():
+        mark = _MARK.match(text)
+        if mark:
+            if fresh:
+                chain, fresh = [], False
+            chain.append((mark[1], int(mark[2])))
+            if mark[3] is not None:
+                chain.append((mark[3], int(mark[4])))
+            continue
+        found = _INSTRUCTION.match(text)
+        if found:
+            fresh = True
+            yield tuple(chain), found[1], found[2]
+
+
+def _lines(
+    stream: list[tuple[tuple[Frame, ...], str, str]],
+    file: str,
+    callers: Mapping[Frame, Sequence[int]],
+    default_line: int | None,
+) -> list[int | None]:
+    own = [user_line(chain, file) for chain, _, _ in stream]
+    after: list[int | None] = [None] * len(own)
+    upcoming: int | None = None
+    for i in range(len(own) - 1, -1, -1):
+        upcoming = own[i] if own[i] is not None else upcoming
+        after[i] = upcoming
+    lines: list[int | None] = []
+    before = default_line
+    for i, (chain, _, _) in enumerate(stream):
+        line = own[i]
+        if line is None:
+            candidates = callers.get(chain[0], ()) if chain else ()
+            line = _nearest(candidates, before, after[i])
+        before = line
+        lines.append(line)
+    return lines
+
+
+def _nearest(candidates: Sequence[int], before: int | None, after: int | None) -> int | None:
+    """Return the line that inlined a frame: a neighbour in the stream that may have inlined it, else the closest."""
+    if not candidates:
+        return before if before is not None else after
+    for neighbour in (before, after):
+        if neighbour in candidates:
+            return neighbour
+    if before is None:
+        return candidates[0]
+    return min(candidates, key=lambda line: abs(line - before))
