@@ -179,9 +179,9 @@ def far_apart_lanes(case: Case) -> Bottleneck | None:
         "uncoalesced-access",
         0.8,
         "derived",
-        f"Neighbouring lanes are {number(seen.stride * seen.size)} bytes apart, so {percent(seen.efficiency)} of each "
-        f"{SECTOR}-byte sector is used.",
-        seen.access.range.start.line,
+        f"Neighbouring lanes are far apart in memory: {percent(seen.efficiency)} of the {SECTOR}-byte sectors fetched "
+        f"here is used, and they are {percent(seen.share)} of the launch's traffic.",
+        seen.line,
     )
 
 

@@ -7,24 +7,26 @@ from collections.abc import Iterable, Sequence
 from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.rules import RULES
 from tritonforge.domain.finding import SEVERITIES, Finding
-from tritonforge.domain.kernel import Suppression
+from tritonforge.domain.kernel import Kernel, Suppression
 from tritonforge.domain.source import Range
 
 
-def diagnose(cases: Iterable[Case], *, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> tuple[Finding, ...]:
-    """Return what there is to know, the gravest first, then the largest gain, then the earliest line.
+def diagnose(
+    kernel: Kernel, cases: Iterable[Case] = (), *, select: Sequence[str] = (), ignore: Sequence[str] = ()
+) -> tuple[Finding, ...]:
+    """Return what there is to know about `kernel`, the gravest first, then the largest gain, then the earliest line.
 
-    `cases` holds one case for each launch (and architecture) of a kernel, the most important first; `[Case(kernel)]`
-    judges the source alone. `select` and `ignore` are prefixes of codes (`TF2` means every TF2xx); an empty `select`
-    means all, and the longer prefix wins where both match. Suppression comments of the kernel are honoured. What
-    several launches show at one place is said once, for the gravest of them.
+    `cases` holds one case for each launch (and architecture), the most important first; without any, the source alone
+    is judged. `select` and `ignore` are prefixes of codes (`TF2` means every TF2xx); an empty `select` means all, and
+    the longer prefix wins where both match. Suppression comments of the kernel are honoured. What several launches show
+    at one place is said once, for the gravest of them.
     """
-    seen: dict[tuple[str, str, Range], Finding] = {}
-    for case in cases:
+    seen: dict[tuple[str, Range], Finding] = {}
+    for case in tuple(cases) or (Case(kernel),):
         for finding in _findings(case, select, ignore):
-            if _is_suppressed(finding, case.kernel.suppressions):
+            if _is_suppressed(finding, kernel.suppressions):
                 continue
-            key = finding.code, finding.file, finding.range
+            key = finding.code, finding.range
             if key not in seen or _weight(finding) < _weight(seen[key]):
                 seen[key] = finding
     return tuple(sorted(seen.values(), key=lambda f: (*_weight(f), f.range.start, f.code)))

@@ -118,7 +118,7 @@ def traffic(case: Case) -> Traffic | None:
     for line, work in compiled.work.lines.items():
         for kind, moved, by_pointer in (("load", work.load_bytes, loads), ("store", work.store_bytes, stores)):
             if moved:
-                for pointer, share in _shares(case, line, kind).items():
+                for pointer, share in _shares(case, line, kind, work).items():
                     by_pointer[pointer] += moved * work.unmasked_fraction * programs * share
     return Traffic(
         loads=dict(loads),
@@ -142,20 +142,28 @@ def _least_bytes(moved: Mapping[str | None, float], known: Mapping[str, Tensor])
     return sum(min(amount, sizes[key]) for key, amount in groups.items())
 
 
+def useful_share(work: LineWork) -> float:
+    """Return the bytes that one program loads and stores on a line, lanes that are masked off left out."""
+    return (work.load_bytes + work.store_bytes) * work.unmasked_fraction
+
+
 def _live(work: LineWork) -> float:
     return work.atomic_ops * work.unmasked_fraction
 
 
-def _shares(case: Case, line: int, kind: str) -> dict[str | None, float]:
-    """Split a line's bytes among the pointers it accesses, by element size."""
-    accesses = accesses_on(case.kernel, line, kind)
-    if not accesses:
-        return {None: 1.0}
+def _shares(case: Case, line: int, kind: str, work: LineWork) -> dict[str | None, float]:
+    """Split a line's bytes among the pointers it accesses, by element size.
+
+    The source says which access loads and which stores; where it does not know the pointer, the compiler's list helps.
+    """
+    pointers: list[str | None] = [a.pointer for a in accesses_on(case.kernel, line, kind)]
+    if not pointers or None in pointers:
+        pointers = list(work.pointers) or [None]
     known = tensors(case.launch)
     weights: dict[str | None, float] = defaultdict(float)
-    for access in accesses:
-        tensor = known.get(access.pointer) if access.pointer else None
-        weights[access.pointer] += item_bytes(tensor.dtype) if tensor is not None else 4
+    for pointer in pointers:
+        tensor = known.get(pointer) if pointer else None
+        weights[pointer] += item_bytes(tensor.dtype) if tensor is not None else 4
     total = sum(weights.values())
     return {pointer: weight / total for pointer, weight in weights.items()}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 
 from tritonforge.diagnosis.case import Case
-from tritonforge.diagnosis.facts import floor, tensors, traffic
+from tritonforge.diagnosis.facts import floor, traffic
 from tritonforge.domain.kernel import Operation
 
 _GOPS = 40.0
@@ -25,7 +25,7 @@ class Contention:
 
     atomic: Operation
     operations: float
-    addresses: int | None
+    addresses: float | None
     atomics_us: float
     floor_us: float
 
@@ -41,7 +41,7 @@ def contention(case: Case) -> Contention | None:
     if not case.kernel.atomics or known is None or least is None or known.atomics <= 0:
         return None
     atomic = case.kernel.atomics[0]
-    addresses = _addresses(case, atomic)
+    addresses = _addresses(case)
     per_address = known.atomics / addresses if addresses else inf
     queue_us = 0.0 if per_address == inf else per_address * _SAME_ADDRESS_NS / 1e3
     atomics_us = max(known.atomics / _GOPS / 1e3, queue_us)
@@ -50,10 +50,8 @@ def contention(case: Case) -> Contention | None:
     return Contention(atomic, known.atomics, addresses, atomics_us, least.time_us)
 
 
-def _addresses(case: Case, atomic: Operation) -> int | None:
-    """How many elements the tensor has that the atomic's address is built from, found by its name in the address."""
-    address = atomic.arguments[0] if atomic.arguments else ""
-    for name, tensor in tensors(case.launch).items():
-        if address.split("+")[0].strip() == name:
-            return tensor.elements
-    return None
+def _addresses(case: Case) -> float | None:
+    """How many elements the atomics of the busiest line are spread over."""
+    work = case.compiled.work if case.compiled is not None else None
+    lines = [w for w in work.lines.values() if w.atomic_ops and w.atomic_targets] if work is not None else []
+    return max(lines, key=lambda w: w.atomic_ops / w.atomic_targets).atomic_targets if lines else None
