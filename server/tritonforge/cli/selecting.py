@@ -1,0 +1,123 @@
+"""`PATH[::KERNEL]` arguments → files, their analysis, and the kernels that were meant."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tritonforge.analysis import analyze, decode
+from tritonforge.config import workspace_name, workspace_root
+from tritonforge.domain.errors import UsageError
+from tritonforge.domain.kernel import FileAnalysis, Kernel
+
+_SKIPPED = {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", "build", "dist", ".tox", "site-packages"}
+
+
+@dataclass(frozen=True)
+class Selected:
+    """One file and the kernels of it that a command is about.
+
+    `named` is true when the user named the file itself, which permits running what it contains.
+    """
+
+    path: Path
+    root: Path
+    text: str
+    analysis: FileAnalysis
+    kernels: tuple[Kernel, ...]
+    named: bool
+
+
+def select(arguments: Sequence[str]) -> tuple[Selected, ...]:
+    """Resolve every argument; folders are searched for Python files that mention triton.
+
+    Raises:
+        UsageError: for a path that does not exist or cannot be read, and a kernel that the file does not define.
+    """
+    chosen: dict[Path, Selected] = {}
+    for argument in arguments:
+        path_text, _, kernel = argument.partition("::")
+        path = Path(path_text)
+        if path.is_dir():
+            if kernel:
+                raise UsageError(f"{path_text} is a folder.", "Name the file that defines the kernel.")
+            found = [_read(file, named=False) for file in _python_files(path)]
+            for one in found:
+                if one.kernels or one.analysis.errors:
+                    chosen.setdefault(one.path, one)
+            continue
+        one = _read(path, named=True)
+        if kernel:
+            one = _only(one, kernel)
+        before = chosen.get(one.path)
+        chosen[one.path] = one if before is None else _merge(before, one)
+    return tuple(chosen.values())
+
+
+def select_one(argument: str) -> Selected:
+    """Resolve `PATH::KERNEL`; the kernel may be left out where the file defines exactly one.
+
+    Raises:
+        UsageError: also when it is not clear which kernel is meant.
+    """
+    (selected,) = select([argument]) or (None,)
+    if selected is None or len(selected.kernels) != 1:
+        path = argument.partition("::")[0]
+        names = ", ".join(k.name for k in selected.kernels) if selected else ""
+        if not names:
+            problem = selected.analysis.errors[0] if selected and selected.analysis.errors else None
+            raise UsageError(
+                f"{problem.file}:{problem.line}: {problem.message}" if problem else f"{path} defines no Triton kernel."
+            )
+        raise UsageError(f"{path} defines several kernels.", f"Name one as {path}::NAME ({names}).")
+    return selected
+
+
+def _only(one: Selected, name: str) -> Selected:
+    matching = tuple(k for k in one.kernels if k.name == name) or tuple(k for k in one.kernels if k.simple_name == name)
+    if not matching:
+        names = [k.name for k in one.kernels]
+        if one.analysis.errors and not names:
+            error = one.analysis.errors[0]
+            raise UsageError(f"{error.file}:{error.line}: {error.message}")
+        close = difflib.get_close_matches(name, names, n=1)
+        mend = f"Did you mean {close[0]}?" if close else f"It defines: {', '.join(names) or 'none'}."
+        raise UsageError(f"{one.analysis.file} defines no kernel {name!r}.", mend)
+    return Selected(one.path, one.root, one.text, one.analysis, matching, one.named)
+
+
+def _merge(first: Selected, second: Selected) -> Selected:
+    extra = tuple(k for k in second.kernels if k not in first.kernels)
+    return Selected(first.path, first.root, first.text, first.analysis, first.kernels + extra, named=True)
+
+
+def _read(path: Path, *, named: bool) -> Selected:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"{path} does not exist.") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+    path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links out of the workspace
+    root = workspace_root(path)
+    analysis = analyze(data, workspace_name(root, path))
+    return Selected(path, root, decode(data), analysis, analysis.kernels, named)
+
+
+def _python_files(folder: Path) -> Iterator[Path]:
+    for directory, names, files in os.walk(folder):
+        names[:] = sorted(n for n in names if n not in _SKIPPED and not n.startswith("."))
+        for file in sorted(files):
+            path = Path(directory) / file
+            if file.endswith(".py") and b"triton" in _peek(path):
+                yield path
+
+
+def _peek(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

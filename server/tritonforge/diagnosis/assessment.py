@@ -1,0 +1,140 @@
+"""From calls to assessed launches: compile, predict, place under the roofline, name the bottleneck."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tritonforge.compilation import read
+from tritonforge.diagnosis.case import Case, Gpu
+from tritonforge.diagnosis.classify import classify
+from tritonforge.domain.compilation import Compilation, Prediction
+from tritonforge.domain.finding import Bottleneck
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.launch import Call, Launch, RecordedLaunch
+from tritonforge.domain.messages import Compile, CompiledLaunch, Limits, Program
+from tritonforge.domain.profile import Ceilings, Roofline, TimeDistribution
+from tritonforge.domain.results import Assessment
+from tritonforge.jobs import JobError, Session
+from tritonforge.prediction import GpuSpec, gpu_for, predict, unique_bytes
+from tritonforge.profiling.roofline import roofline
+from tritonforge.workload.launches import distinct, matches, to_launch
+
+COMPILE_LIMITS = Limits(seconds=60.0, memory_bytes=6 << 30)
+
+
+@dataclass(frozen=True)
+class Assessed:
+    """One distinct launch of a kernel with everything concluded about it without running it.
+
+    `recorded` is the launch as the worker described it; `ordinal` its place among the kernel's launches in its call.
+    """
+
+    launch: Launch
+    recorded: RecordedLaunch
+    compilation: Compilation
+    prediction: Prediction | None
+    roofline: Roofline | None
+    bottleneck: Bottleneck | None
+    case: Case
+    ordinal: int = 0
+
+    @property
+    def assessment(self) -> Assessment:
+        """The parts that results carry."""
+        return Assessment(self.compilation, self.prediction, self.bottleneck)
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """The GPU that predictions and ceilings speak of."""
+
+    spec: GpuSpec
+    ceilings: Ceilings
+
+    @property
+    def gpu(self) -> Gpu:
+        """What rules must know of it."""
+        return Gpu(self.spec.sms, self.ceilings)
+
+
+def yardstick(session: Session, arch: str | None = None, ceilings: Ceilings | None = None) -> Yardstick:
+    """Choose the GPU to judge by: the session's own, with measured ceilings where given, else public figures."""
+    spec = gpu_for(arch or session.arch, session.gpu.name if session.gpu else session.target.gpu)
+    return Yardstick(spec, ceilings or spec.ceilings)
+
+
+async def assess(
+    session: Session,
+    program: Program,
+    kernel: Kernel,
+    calls: Sequence[Call],
+    judge: Yardstick,
+    *,
+    arch: str | None = None,
+) -> tuple[Assessed, ...]:
+    """Compile every launch of `kernel` that `calls` make and conclude what can be concluded without a GPU.
+
+    Raises:
+        JobError: when a call cannot be repeated (the user's code raises, a limit is passed).
+    """
+    recorded: list[tuple[Launch, CompiledLaunch, int]] = []
+    for call in calls:
+        # The qualified name, not the simple one: two classes may each have a kernel of one name.
+        request = Compile(program, call, arch or session.arch, (kernel.name,))
+        result = await session.worker.run(request, limits=COMPILE_LIMITS)
+        own = [compiled for compiled in result.launches if matches(kernel, compiled.launch)]
+        recorded += [
+            (to_launch(kernel, compiled.launch, call=call.id), compiled, ordinal)
+            for ordinal, compiled in enumerate(own)
+        ]
+    first = {launch.id: (compiled, ordinal) for launch, compiled, ordinal in reversed(recorded)}
+    path = str(Path(program.root) / program.file)
+    launches = distinct(launch for launch, _, _ in recorded)
+    return tuple(_conclude(launch, *first[launch.id], path=path, kernel=kernel, judge=judge) for launch in launches)
+
+
+def _conclude(
+    launch: Launch, compiled: CompiledLaunch, ordinal: int, *, path: str, kernel: Kernel, judge: Yardstick
+) -> Assessed:
+    compilation = read(compiled, launch_id=launch.id, kernel_file_path=path, source_range=kernel.range)
+    prediction = place = bottleneck = None
+    case = Case(kernel, launch, compilation, gpu=judge.gpu)
+    if compilation.error is None:
+        useful = unique_bytes(launch)
+        prediction = predict(compilation, useful, judge.spec, judge.ceilings)
+        place = roofline(
+            useful_bytes=useful,
+            flops=compilation.work.total("dot_flops") * launch.programs if compilation.work else 0.0,
+            dtype=compilation.work.dot_dtype if compilation.work else None,
+            time_us=prediction.time_us,
+            ceilings=judge.ceilings,
+        )
+        case = dataclasses.replace(case, prediction=prediction)
+        bottleneck = classify(case)
+    return Assessed(launch, compiled.launch, compilation, prediction, place, bottleneck, case, ordinal)
+
+
+def with_time(assessed: Assessed, time: TimeDistribution, judge: Yardstick) -> Assessed:
+    """Return `assessed` with a measured time, its place under the roofline, and the bottleneck judged anew."""
+    place = assessed.roofline
+    if place is not None:
+        work = assessed.compilation.work
+        place = roofline(
+            useful_bytes=place.bytes,
+            flops=place.flops,
+            dtype=work.dot_dtype if work else None,
+            time_us=time.median,
+            ceilings=judge.ceilings,
+        )
+    launch = dataclasses.replace(assessed.launch, time_us=time.median)
+    case = dataclasses.replace(assessed.case, launch=launch, time=time, roofline=place)
+    return dataclasses.replace(assessed, launch=launch, roofline=place, case=case, bottleneck=classify(case))
+
+
+def error_of(error: JobError, kernel: Kernel) -> str:
+    """Return a job's failure as one sentence about `kernel`."""
+    place = f" ({error.failure.file}:{error.failure.line})" if error.failure.file else ""
+    return f"{kernel.name}: {error.failure.message}{place}"

@@ -1,0 +1,68 @@
+"""One kernel's profile: measured where there is a GPU, predicted and marked so where there is none."""
+
+from __future__ import annotations
+
+from tritonforge.diagnosis.assessment import Assessed, Yardstick, assess, with_time
+from tritonforge.diagnosis.diagnose import diagnose
+from tritonforge.domain.finding import Bottleneck
+from tritonforge.domain.profile import Profile
+from tritonforge.domain.results import ProfileResult
+from tritonforge.jobs import Session
+from tritonforge.profiling.measuring import PROFILE_SAMPLES, measure
+from tritonforge.profiling.statistics import summarise
+from tritonforge.workload.launches import to_launch
+from tritonforge.workload.subject import Subject
+
+NO_GPU = "times: this target has no GPU, so they are predicted"
+NO_COUNTERS = "hardware counters and stall reasons: not read by this version"
+
+
+async def profile(
+    subject: Subject, session: Session, judge: Yardstick, *, budget_s: float = 20.0
+) -> tuple[ProfileResult, tuple[Assessed, ...]]:
+    """Profile every launch of the subject's kernel.
+
+    Returns:
+        The result, and the assessed launches it was made from.
+
+    Raises:
+        JobError: when a call cannot be repeated, compiled or timed.
+    """
+    kernel = subject.kernel
+    assessed = await assess(session, subject.program(), kernel, subject.calls, judge)
+    missing = [NO_COUNTERS]
+    times = {}
+    if session.measures:
+        (samples,), notes = await measure(
+            session.worker,
+            [subject.program()],
+            subject.calls,
+            kernel=kernel.name,
+            identify=lambda recorded: to_launch(kernel, recorded).id,
+            samples=PROFILE_SAMPLES,
+            budget_s=budget_s,
+        )
+        missing += [f"times: {samples.error}"] if samples.error else []
+        missing += notes
+        times = {launch: summarise(row) for launch, row in samples.by_launch.items()}
+        assessed = tuple(
+            with_time(one, times[one.launch.id], judge) if one.launch.id in times else one for one in assessed
+        )
+    else:
+        missing.insert(0, NO_GPU)
+    profiles = tuple(
+        Profile(
+            kernel=kernel,
+            target=session.info,
+            launch=one.launch,
+            time_us=times.get(one.launch.id),
+            roofline=one.roofline,
+            bottleneck=one.bottleneck
+            or Bottleneck("unknown", 0.0, "compiled", one.compilation.error or "It does not compile."),
+            findings=diagnose(kernel, [one.case]),
+            missing=tuple(missing),
+        )
+        for one in assessed
+    )
+    predictions = {one.launch.id: one.prediction for one in assessed if one.prediction}
+    return ProfileResult(profiles, predictions), assessed

@@ -1,0 +1,80 @@
+"""An open target: its worker, what it compiles for, and whether it can measure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from tritonforge.config import AUTO, LOCAL, OFFLINE, Settings, resolve_target
+from tritonforge.domain.errors import TargetUnreachable
+from tritonforge.domain.messages import Describe
+from tritonforge.domain.profile import TargetInfo
+from tritonforge.domain.target import GpuInfo, Target, WorkerInfo
+from tritonforge.jobs.client import Worker, connect
+
+INSTALL = "Install both there (pip install torch triton), or name another interpreter or target in tritonforge.toml."
+
+
+@dataclass(frozen=True)
+class Session:
+    """A connected target. `measures` says whether times come from its GPU; otherwise they are predicted."""
+
+    target: Target
+    worker: Worker
+    described: WorkerInfo
+    arch: str
+    measures: bool
+
+    @property
+    def gpu(self) -> GpuInfo | None:
+        """The GPU that is measured on, or None on an offline target."""
+        return self.described.gpus[0] if self.measures else None
+
+    @property
+    def info(self) -> TargetInfo:
+        """What results say of the target."""
+        gpu = self.gpu
+        return TargetInfo(
+            name=self.target.name,
+            kind="gpu" if self.measures else "offline",
+            gpu=gpu.name if gpu else None,
+            driver=gpu.driver if gpu else None,
+            torch=self.described.torch,
+            triton=self.described.triton,
+        )
+
+
+@asynccontextmanager
+async def open_session(
+    settings: Settings, name: str | None = None, *, python: str | None = None
+) -> AsyncIterator[Session]:
+    """Connect to the target called `name` (default: the configured one) and see what it can do.
+
+    `auto` becomes the local GPU where there is one and the embedded offline target otherwise. `python` is the
+    interpreter to use where the target names none.
+
+    Raises:
+        UsageError: when no such target is configured.
+        TargetUnreachable: when its worker does not start, or lacks torch or triton.
+    """
+    wanted = resolve_target(settings, name)
+    target = LOCAL if wanted is AUTO else wanted
+    if target.python is None and python:
+        target = dataclasses.replace(target, python=python)
+    async with connect(target) as worker:
+        described = await worker.run(Describe())
+        if described.torch is None or described.triton is None:
+            missing = " and ".join(n for n in ("torch", "triton") if getattr(described, n) is None)
+            raise TargetUnreachable(f"{described.executable} on target '{target.name}' has no {missing}.", INSTALL)
+        if wanted is AUTO and not described.gpus:
+            target = dataclasses.replace(OFFLINE, python=target.python)
+        measures = target.arch is None
+        if measures and not described.gpus:
+            raise TargetUnreachable(
+                f"target '{target.name}' has no GPU that PyTorch can use.",
+                "Use --target offline, or give the target an arch to compile for.",
+            )
+        arch = described.gpus[0].arch if measures else str(target.arch)
+        yield Session(target, worker, described, arch, measures)

@@ -1,0 +1,154 @@
+"""The loop: assess, propose, compile, rank, verify, again from the best, until nothing improves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from tritonforge.diagnosis.assessment import Yardstick, assess
+from tritonforge.diagnosis.diagnose import diagnose
+from tritonforge.domain.candidate import Candidate
+from tritonforge.domain.results import OptimizeResult
+from tritonforge.jobs import Session
+from tritonforge.optimize.search import Attempt, Search, Step
+from tritonforge.optimize.steps import (
+    MEASURED_GAIN,
+    compile_all,
+    confirm,
+    measure_promising,
+    predict_gain,
+    propose,
+    time_side_by_side,
+    verify,
+)
+from tritonforge.profiling.measuring import SEARCH_SAMPLES
+from tritonforge.rewrite import Engine
+from tritonforge.verify import Gate
+from tritonforge.workload.subject import Subject
+
+PREDICTED_GAIN = 1.10
+"""A first suggestion must promise this much: the time model does not tell smaller differences apart."""
+REFINED_GAIN = 1.03
+"""Later rounds may refine a suggestion in smaller predicted steps."""
+AT_ROOFLINE = 0.95
+MAX_ROUNDS = 4
+SLOWER_TOLERATED = 0.03
+
+
+async def optimize(
+    subject: Subject,
+    session: Session,
+    judge: Yardstick,
+    engines: Sequence[Engine],
+    *,
+    budget_s: float = 120.0,
+    allow_slower: float = SLOWER_TOLERATED,
+    on_step: Callable[[Step], None] = lambda _: None,
+) -> OptimizeResult:
+    """Return the fastest verified version of the subject's kernel, or say why there is none.
+
+    Args:
+        subject: the kernel, its file and the calls that it is judged on.
+        session: where it is compiled, verified and, with a GPU, measured.
+        judge: the GPU that predictions and rooflines speak of.
+        engines: what proposes rewrites, in order.
+        budget_s: seconds after which no new work is begun.
+        allow_slower: how much slower (a fraction) any one launch may become.
+        on_step: told of every step, for progress.
+
+    A cancellation ends the search and returns the best so far, with `stopped_because` "interrupted".
+
+    Raises:
+        JobError: when the original itself cannot be compiled or run.
+    """
+    search = Search(subject, session, judge, engines, budget_s, allow_slower, on_step)
+    try:
+        reason = await _run(search)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if search.baseline is None or task is None:
+            raise
+        task.uncancel()
+        reason = "interrupted"
+    return search.result(reason)
+
+
+async def _run(search: Search) -> str:
+    problem = await _assess_original(search)
+    if problem:
+        return problem
+    if search.original.at_roofline(AT_ROOFLINE):
+        return "the kernel is at its roofline"
+    gate = Gate(search.session.worker, search.subject.program(), search.subject.calls, on_device=search.measured)
+    for _ in range(MAX_ROUNDS):
+        before = search.suggestion
+        reason = await _round(search, gate)
+        if search.suggestion is before or search.best is None:
+            return reason
+        search.note_bottleneck(search.best)
+        if search.best.at_roofline(AT_ROOFLINE):
+            return "the kernel is at its roofline"
+        if search.left_s <= 0:
+            return "budget spent"
+    return "enough rounds"
+
+
+async def _assess_original(search: Search) -> str:
+    """Compile, and with a GPU time, the original; returns why the search ends here, or an empty text."""
+    subject = search.subject
+    search.say("assess", f"compiling {subject.kernel.name}")
+    assessed = await assess(search.session, subject.program(), subject.kernel, subject.calls, search.judge)
+    search.baseline = original = Attempt(Candidate("original", (), ()), subject.text, assessed)
+    problem = ""
+    if original.compile_error:
+        search.note(f"The original does not compile for {search.session.arch}: {original.compile_error}")
+        problem = "the original does not compile"
+    elif search.measured:
+        search.say("measure", "timing the original")
+        (samples,) = await time_side_by_side(search, [], samples=SEARCH_SAMPLES)
+        if samples.error:
+            search.note(f"The original could not be timed: {samples.error}")
+            problem = "the original could not be timed"
+        else:
+            original.settle(samples, search.judge)
+    search.findings = diagnose(subject.kernel, [a.case for a in original.assessed])
+    search.note_bottleneck(original)
+    return problem
+
+
+async def _round(search: Search, gate: Gate) -> str:
+    """Propose, compile, rank, and keep the most promising attempt that passes the gate."""
+    proposed = propose(search)
+    if not proposed:
+        return "nothing improved" if search.attempts else "there is nothing to try"
+    await compile_all(search, proposed)
+    compiled = [attempt for attempt in proposed if attempt.trial is None]
+    if search.measured:
+        await measure_promising(search, compiled)
+    waiting = [attempt for attempt in compiled if attempt.trial is None]
+    reason = "nothing improved"
+    for attempt in sorted(waiting, key=lambda a: a.time_us(measured=search.measured)):
+        if not _promises(search, attempt):
+            break
+        if search.left_s <= 0:
+            reason = "budget spent"
+            break
+        if not await verify(search, gate, attempt):
+            continue
+        suggestion = await confirm(search, attempt) if search.measured else predict_gain(search, attempt)
+        if suggestion is not None:
+            search.best, search.suggestion = attempt, suggestion
+            break
+    for attempt in waiting:
+        if attempt.trial is None:
+            search.drop(attempt, "not faster than the best")
+    return reason
+
+
+def _promises(search: Search, attempt: Attempt) -> bool:
+    """Tell whether an attempt is so much faster than the best so far that verifying it is worth it."""
+    reference = search.best or search.original
+    gain = reference.time_us(measured=search.measured) / attempt.time_us(measured=search.measured)
+    if search.measured:
+        return gain >= MEASURED_GAIN
+    return gain >= (PREDICTED_GAIN if search.best is None else REFINED_GAIN)

@@ -1,0 +1,206 @@
+"""The state of one search: the original, every attempt, the best so far; a result can be built at any moment."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tritonforge.analysis import analyze
+from tritonforge.diagnosis.assessment import Assessed, Yardstick, with_time
+from tritonforge.domain.candidate import Candidate, Suggestion, Trial
+from tritonforge.domain.finding import Bottleneck, Finding
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.launch import Scalar
+from tritonforge.domain.messages import Program
+from tritonforge.domain.results import OptimizeResult
+from tritonforge.jobs import Session
+from tritonforge.profiling.measuring import Samples
+from tritonforge.profiling.statistics import summarise
+from tritonforge.rewrite import Engine
+from tritonforge.workload.subject import Subject
+
+Stage = Literal["assess", "compile", "measure", "verify", "confirm"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the search is doing, for a progress display. `best_speedup` is that of the best verified version so far."""
+
+    stage: Stage
+    detail: str
+    done: int = 0
+    total: int = 0
+    best_speedup: float | None = None
+
+
+@dataclass
+class Attempt:
+    """A version of the source on its way through the search; `trial` is set once its fate is known."""
+
+    candidate: Candidate
+    text: str
+    assessed: tuple[Assessed, ...] = ()
+    samples: Samples | None = None
+    trial: Trial | None = None
+
+    def time_us(self, *, measured: bool) -> float:
+        """Return the time of all its launches together in µs, infinite when it is not known."""
+        if measured:
+            total = self.samples.total() if self.samples else ()
+            return summarise(total).median if total else math.inf
+        return sum((a.prediction.time_us if a.prediction else math.inf) * a.launch.count for a in self.assessed)
+
+    def settle(self, samples: Samples, judge: Yardstick) -> None:
+        """Take measured samples over, and judge its launches by them."""
+        self.samples = samples
+        rows = list(samples.by_launch.values())
+        if len(rows) == len(self.assessed):
+            self.assessed = tuple(
+                with_time(one, summarise(row), judge) for one, row in zip(self.assessed, rows, strict=True)
+            )
+
+    @property
+    def first(self) -> Assessed | None:
+        """The launch that matters most."""
+        return min(self.assessed, key=lambda a: a.launch.rank, default=None)
+
+    @property
+    def compile_error(self) -> str | None:
+        """Why one of its launches does not compile, or None."""
+        return next((a.compilation.error for a in self.assessed if a.compilation.error), None)
+
+    @property
+    def largest_tile(self) -> int:
+        """The largest tunable constexpr over its launches."""
+        values = [
+            value.value
+            for one in self.assessed
+            for _, value in one.launch.config.constexprs
+            if isinstance(value, Scalar) and type(value.value) is int
+        ]
+        return max(values, default=64)
+
+    def at_roofline(self, share: float) -> bool:
+        """Tell whether every launch reaches `share` of its roofline."""
+        places = [a.roofline.fraction or 0.0 if a.roofline else 0.0 for a in self.assessed]
+        return bool(places) and min(places) >= share
+
+
+@dataclass
+class Search:
+    """Everything one run knows. `left_s` is what remains of its budget."""
+
+    subject: Subject
+    session: Session
+    judge: Yardstick
+    engines: Sequence[Engine]
+    budget_s: float
+    allow_slower: float
+    on_step: Callable[[Step], None]
+    started: float = field(default_factory=time.monotonic)
+    baseline: Attempt | None = None
+    findings: tuple[Finding, ...] = ()
+    bottlenecks: list[Bottleneck] = field(default_factory=list)
+    attempts: dict[str, Attempt] = field(default_factory=dict)
+    refusals: list[str] = field(default_factory=list)
+    best: Attempt | None = None
+    suggestion: Suggestion | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def measured(self) -> bool:
+        """Whether times are measured; otherwise they are predicted."""
+        return self.session.measures
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left of the budget."""
+        return self.budget_s - (time.monotonic() - self.started)
+
+    @property
+    def original(self) -> Attempt:
+        """The original, once it was assessed."""
+        if self.baseline is None:
+            raise RuntimeError("the original was not assessed yet")
+        return self.baseline
+
+    def say(self, stage: Stage, detail: str, done: int = 0, total: int = 0) -> None:
+        """Report a step."""
+        self.on_step(Step(stage, detail, done, total, self.suggestion.speedup if self.suggestion else None))
+
+    def program(self, attempt: Attempt) -> Program:
+        """Return the program that loads `attempt`."""
+        return self.subject.program(attempt.text)
+
+    def kernel_in(self, text: str) -> Kernel | None:
+        """Find the subject's kernel in an edited text: same name, same place among kernels of that name."""
+
+        def named(source: str) -> list[Kernel]:
+            return [k for k in analyze(source, self.subject.file).kernels if k.name == self.subject.kernel.name]
+
+        before, after = named(self.subject.text), named(text)
+        index = next((i for i, k in enumerate(before) if k.range == self.subject.kernel.range), 0)
+        return after[index] if index < len(after) else None
+
+    def note(self, *notes: str) -> None:
+        """Keep sentences for the reader of the result, each once."""
+        self.notes += [note for note in notes if note not in self.notes]
+
+    def note_bottleneck(self, attempt: Attempt) -> None:
+        """Remember the bottleneck before the next step."""
+        if attempt.first is not None and attempt.first.bottleneck is not None:
+            self.bottlenecks.append(attempt.first.bottleneck)
+
+    def trial(self, attempt: Attempt, *, reason: str) -> Trial:
+        """Describe what became of `attempt`."""
+        pairs = list(zip(self.original.assessed, attempt.assessed, strict=False))
+        times: Mapping[str, float] | None = None
+        if self.measured and attempt.samples and not attempt.samples.error:
+            times = {launch: summarise(row).median for launch, row in attempt.samples.by_launch.items()}
+        elif not self.measured and pairs:
+            times = {base.launch.id: one.prediction.time_us for base, one in pairs if one.prediction}
+        return Trial(
+            candidate=attempt.candidate,
+            verdict=None,
+            time_us=times or None,
+            predictions={base.launch.id: one.prediction for base, one in pairs if one.prediction},
+            reason=reason,
+        )
+
+    def drop(self, attempt: Attempt, reason: str) -> None:
+        """Give up on `attempt`."""
+        attempt.trial = self.trial(attempt, reason=reason)
+
+    def slower_launch(self, attempt: Attempt) -> str:
+        """Return why `attempt` is unfair to one of the launches, or an empty text."""
+        allowed = 1.0 + self.allow_slower
+        for base, one in zip(self.original.assessed, attempt.assessed, strict=False):
+            before, after = base.case.time_us, one.case.time_us
+            if before and after and after > before * allowed:
+                kind = "measured" if self.measured else "predicted"
+                return f"{kind} {after / before:.2f}x slower on launch {base.launch.id} (allowed: {allowed:.2f}x)"
+        return ""
+
+    def result(self, stopped_because: str) -> OptimizeResult:
+        """Build the result from what is known now."""
+        base = self.original
+        launches = tuple(dataclasses.replace(a.launch, time_us=a.case.time_us) for a in base.assessed)
+        return OptimizeResult(
+            kernel=self.subject.kernel,
+            target=self.session.info,
+            launches=launches,
+            baseline_us={a.launch.id: a.case.time_us for a in base.assessed if a.case.time_us is not None},
+            provenance="measured" if self.measured else "predicted",
+            best=self.suggestion,
+            trials=tuple(attempt.trial for attempt in self.attempts.values() if attempt.trial),
+            bottlenecks=tuple(self.bottlenecks),
+            findings=self.findings,
+            baseline_config=base.first.launch.config if base.first else None,
+            stopped_because=stopped_because,
+            elapsed_s=time.monotonic() - self.started,
+            notes=tuple(self.notes + self.refusals),
+        )

@@ -1,0 +1,181 @@
+"""The steps of a round: propose, compile, measure, verify, confirm."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Sequence
+
+from tritonforge.diagnosis.assessment import assess
+from tritonforge.domain.candidate import Suggestion
+from tritonforge.domain.source import apply_edits
+from tritonforge.jobs import JobError
+from tritonforge.optimize.search import Attempt, Search
+from tritonforge.profiling.measuring import FINAL_SAMPLES, SEARCH_SAMPLES, Samples, measure
+from tritonforge.profiling.statistics import ratio_interval, summarise
+from tritonforge.rewrite import Refusal, Task, unified_diff
+from tritonforge.verify import Gate
+from tritonforge.workload.launches import to_launch
+
+MEASURED_GAIN = 1.02
+"""A measured speedup below this is not worth a change of someone's code, even where its interval excludes 1."""
+MEASURED_AT_ONCE = 8
+MEASURED_PER_ROUND = 16
+
+
+def propose(search: Search) -> list[Attempt]:
+    """Ask the engines for versions that were not tried yet; remember what they decline."""
+    subject = search.subject
+    base = search.best or search.original
+    task = Task(
+        kernel=subject.kernel,
+        texts={subject.file: subject.text},
+        launches=tuple(sorted((a.launch for a in search.original.assessed), key=lambda launch: launch.rank)),
+        findings=search.findings,
+        bottlenecks={
+            original.launch.id: now.bottleneck
+            for original, now in zip(search.original.assessed, base.assessed, strict=False)
+            if now.bottleneck
+        },
+        arch=search.session.arch,
+    )
+    trials = [attempt.trial for attempt in search.attempts.values() if attempt.trial]
+    fresh: list[Attempt] = []
+    for engine in search.engines:
+        for proposal in engine.propose(task, trials):
+            if isinstance(proposal, Refusal):
+                if proposal.reason not in search.refusals:
+                    search.refusals.append(proposal.reason)
+                continue
+            text = apply_edits(subject.text, tuple(e for e in proposal.edits if e.file == subject.file))
+            if text in search.attempts or text == subject.text:
+                continue
+            search.attempts[text] = Attempt(proposal, text)
+            fresh.append(search.attempts[text])
+    return fresh
+
+
+async def compile_all(search: Search, attempts: Sequence[Attempt]) -> None:
+    """Compile attempts in as many lanes as the worker has; drop those that do not compile."""
+    done = 0
+    lanes = asyncio.Semaphore(max(1, search.session.worker.hello.lanes))
+
+    async def one(attempt: Attempt) -> None:
+        nonlocal done
+        async with lanes:
+            await _compile(search, attempt)
+            done += 1
+            search.say("compile", attempt.candidate.title, done, len(attempts))
+
+    async with asyncio.TaskGroup() as group:
+        for attempt in attempts:
+            group.create_task(one(attempt))
+
+
+async def _compile(search: Search, attempt: Attempt) -> None:
+    if search.left_s <= 0:
+        search.drop(attempt, "not tried: budget spent")
+        return
+    kernel = search.kernel_in(attempt.text)
+    if kernel is None:
+        search.drop(attempt, "the edit loses the kernel")
+        return
+    try:
+        attempt.assessed = await assess(
+            search.session, search.program(attempt), kernel, search.subject.calls, search.judge
+        )
+    except JobError as error:
+        search.drop(attempt, error.failure.message)
+        return
+    if attempt.compile_error or not attempt.assessed:
+        search.drop(attempt, attempt.compile_error or "it launches nothing")
+
+
+async def time_side_by_side(search: Search, attempts: Sequence[Attempt], *, samples: int) -> tuple[Samples, ...]:
+    """Measure the original and `attempts` interleaved; returns their samples, the original's first."""
+    kernel = search.subject.kernel
+    results, notes = await measure(
+        search.session.worker,
+        [search.subject.program(), *(search.program(attempt) for attempt in attempts)],
+        search.subject.calls,
+        kernel=kernel.name,
+        identify=lambda recorded: to_launch(kernel, recorded).id,
+        samples=samples,
+        budget_s=max(5.0, min(20.0, search.left_s)),
+    )
+    search.note(*notes)
+    return results
+
+
+async def measure_promising(search: Search, compiled: Sequence[Attempt]) -> None:
+    """Measure the attempts that are predicted to be fastest, a batch at a time; drop the others."""
+    ranked = sorted(compiled, key=lambda attempt: attempt.time_us(measured=False))[:MEASURED_PER_ROUND]
+    for start in range(0, len(ranked), MEASURED_AT_ONCE):
+        batch = ranked[start : start + MEASURED_AT_ONCE]
+        if search.left_s <= 0:
+            break
+        search.say("measure", f"{len(batch)} candidates side by side", start, len(ranked))
+        _, *results = await time_side_by_side(search, batch, samples=SEARCH_SAMPLES)
+        for attempt, samples in zip(batch, results, strict=True):
+            if samples.error:
+                search.drop(attempt, samples.error)
+            else:
+                attempt.settle(samples, search.judge)
+    for attempt in compiled:
+        if attempt.samples is None and attempt.trial is None:
+            search.drop(attempt, "predicted to be slower; not measured")
+
+
+async def verify(search: Search, gate: Gate, attempt: Attempt) -> bool:
+    """Let the gate judge `attempt`; tells whether it passed."""
+    slower = search.slower_launch(attempt)
+    if slower:
+        search.drop(attempt, slower)
+        return False
+    search.say("verify", attempt.candidate.title)
+    tile = max(search.original.largest_tile, attempt.largest_tile)
+    try:
+        checked = await gate.check(search.program(attempt), tile=tile)
+    except JobError as error:
+        search.drop(attempt, f"could not be verified: {error.failure.message}")
+        return False
+    verdict = checked.verdict
+    trial = search.trial(attempt, reason="" if verdict.accepted else f"refused: {verdict.reason}")
+    attempt.trial = dataclasses.replace(trial, verdict=verdict, accepted=verdict.accepted)
+    return verdict.accepted
+
+
+async def confirm(search: Search, attempt: Attempt) -> Suggestion | None:
+    """Measure original and winner once more, alone and with more samples: the number that people see."""
+    search.say("confirm", attempt.candidate.title)
+    before, after = await time_side_by_side(search, [attempt], samples=FINAL_SAMPLES)
+    if before.error or after.error:
+        search.note(f"The winner could not be timed again: {before.error or after.error}")
+        return None
+    speedup, interval = ratio_interval(before.total(), after.total())
+    trial = attempt.trial
+    assert trial is not None
+    if interval[0] <= 1.0 or speedup < MEASURED_GAIN:
+        attempt.trial = dataclasses.replace(trial, accepted=False, reason="not faster when measured again")
+        return None
+    search.original.settle(before, search.judge)
+    attempt.settle(after, search.judge)
+    measured = {launch: summarise(row) for launch, row in after.by_launch.items()}
+    times = {launch: one.median for launch, one in measured.items()}
+    attempt.trial = dataclasses.replace(trial, time_us=times, measured=measured)
+    return Suggestion(attempt.trial, speedup, interval, "measured", _diff(search, attempt))
+
+
+def predict_gain(search: Search, attempt: Attempt) -> Suggestion:
+    """Suggest a verified attempt on the model's word, with the model's own interval."""
+    assert attempt.trial is not None
+    before = [a.prediction for a in search.original.assessed if a.prediction]
+    after = [a.prediction for a in attempt.assessed if a.prediction]
+    lowest = sum(p.interval[0] for p in before) / sum(p.interval[1] for p in after)
+    highest = sum(p.interval[1] for p in before) / sum(p.interval[0] for p in after)
+    speedup = search.original.time_us(measured=False) / attempt.time_us(measured=False)
+    return Suggestion(attempt.trial, speedup, (lowest, highest), "predicted", _diff(search, attempt))
+
+
+def _diff(search: Search, attempt: Attempt) -> str:
+    return unified_diff({search.subject.file: search.subject.text}, attempt.candidate.edits)

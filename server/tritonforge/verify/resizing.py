@@ -1,0 +1,218 @@
+"""Changing the sizes of a call: the same arguments with other extents, strides and values following.
+
+A *place* is one extent of one tensor argument, or an integer argument. Places that must change together (the inner
+dimensions of a product, an integer that repeats a tensor's length) form a *group*.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tritonforge.domain.launch import (
+    Call,
+    Distribution,
+    Entries,
+    ExactValues,
+    Items,
+    Scalar,
+    Tensor,
+    Value,
+    ValuePolicy,
+)
+
+SMALLEST = 17
+"""Extents below this stay as they are: they are more often a meaning (channels, heads, 2 halves) than a size."""
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """An extent: `path` leads to the argument, `axis` is the tensor's dimension, or -1 for an integer argument."""
+
+    path: Path
+    axis: int
+    size: int
+
+
+def places(call: Call) -> tuple[Place, ...]:
+    """Return every place of `call` whose size may be changed, in argument order."""
+    extents = {size for tensor in all_tensors(call) for size in tensor.shape}
+    found: list[Place] = []
+    for path, value in _leaves(call):
+        if isinstance(value, Tensor):
+            found += [Place(path, axis, size) for axis, size in enumerate(value.shape) if size >= SMALLEST]
+        elif isinstance(value, Scalar) and type(value.value) is int and value.value in extents:
+            # An integer argument is a size only where a tensor has that length.
+            found += [Place(path, -1, value.value)] * (value.value >= SMALLEST)
+    return tuple(found)
+
+
+def can_resize(call: Call) -> str:
+    """Return why the sizes of `call` cannot be changed, or an empty text when they can."""
+    buffers: dict[int, Tensor] = {}
+    for _, value in _leaves(call):
+        if not isinstance(value, Tensor) or value.buffer < 0:
+            continue
+        other = buffers.setdefault(value.buffer, value)
+        if (other.shape, other.strides, other.offset) != (value.shape, value.strides, value.offset):
+            return "two arguments are different views of one buffer"
+    return ""
+
+
+def resize(call: Call, sizes: Mapping[Place, int], *, seed: int, values: ValuePolicy | None = None) -> Call:
+    """Return `call` with each place in `sizes` set to its new size.
+
+    Strides keep their order, broadcast (0) strides stay 0, padded rows stay padded. Index-like tensors keep their
+    recorded values as far as the new shape holds them, folded into the smallest new extent so that they stay valid
+    indices. `values` replaces the policy of floating tensors.
+    """
+    smallest = min(sizes.values(), default=0)
+    lengths = {
+        tensor.elements: _elements(_new_shape(tensor, path, sizes))
+        for path, tensor in _leaves(call)
+        if isinstance(tensor, Tensor) and tensor.elements >= SMALLEST
+    }
+
+    def change(path: Path, value: Value) -> Value:
+        if isinstance(value, Tensor):
+            return _resized(value, path, sizes, smallest, values)
+        if isinstance(value, Scalar) and type(value.value) is int:
+            place = Place(path, -1, value.value)
+            # An element count given beside its tensor follows the tensor.
+            return Scalar(sizes[place] if place in sizes else lengths.get(value.value, value.value))
+        return value
+
+    return dataclasses.replace(
+        call,
+        arguments=tuple(_map(value, (index,), change) for index, value in enumerate(call.arguments)),
+        keywords=tuple((name, _map(value, (name,), change)) for name, value in call.keywords),
+        seed=seed,
+        launches=(),
+    )
+
+
+def map_tensors(call: Call, change: Callable[[Tensor], Tensor]) -> Call:
+    """Return `call` with `change` applied to every tensor argument."""
+
+    def each(_path: Path, value: Value) -> Value:
+        return change(value) if isinstance(value, Tensor) else value
+
+    return dataclasses.replace(
+        call,
+        arguments=tuple(_map(value, (index,), each) for index, value in enumerate(call.arguments)),
+        keywords=tuple((name, _map(value, (name,), each)) for name, value in call.keywords),
+    )
+
+
+def all_tensors(call: Call) -> tuple[Tensor, ...]:
+    """Return every tensor argument of `call`."""
+    return tuple(value for _, value in _leaves(call) if isinstance(value, Tensor))
+
+
+def is_floating(tensor: Tensor) -> bool:
+    """Tell whether the tensor holds floating-point numbers."""
+    return tensor.dtype.startswith(("float", "bfloat"))
+
+
+def describe(call: Call) -> str:
+    """Return the arguments in one line: `fp32[37, 45]`, integers and floats as they are, seed last."""
+    parts = [_text(value) for value in call.arguments]
+    parts += [f"{name}={_text(value)}" for name, value in call.keywords]
+    return f"{call.function}({', '.join(parts)}), seed {call.seed}"
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, Tensor):
+        name = value.dtype.replace("float", "fp").replace("bfp", "bf")
+        return f"{name}[{', '.join(map(str, value.shape))}]"
+    if isinstance(value, Scalar):
+        return repr(value.value)
+    if isinstance(value, Items):
+        return "[" + ", ".join(_text(item) for item in value.items) + "]"
+    if isinstance(value, Entries):
+        return "{" + ", ".join(f"{name}: {_text(item)}" for name, item in value.items) + "}"
+    return getattr(value, "name", "…")
+
+
+def _leaves(call: Call) -> Iterator[tuple[Path, Value]]:
+    for index, value in enumerate(call.arguments):
+        yield from _walk(value, (index,))
+    for name, value in call.keywords:
+        yield from _walk(value, (name,))
+
+
+def _walk(value: Value, path: Path) -> Iterator[tuple[Path, Value]]:
+    if isinstance(value, Items):
+        for index, item in enumerate(value.items):
+            yield from _walk(item, (*path, index))
+    elif isinstance(value, Entries):
+        for name, item in value.items:
+            yield from _walk(item, (*path, name))
+    else:
+        yield path, value
+
+
+def _map(value: Value, path: Path, change: Callable[[Path, Value], Value]) -> Value:
+    if isinstance(value, Items):
+        return Items(value.kind, tuple(_map(item, (*path, i), change) for i, item in enumerate(value.items)))
+    if isinstance(value, Entries):
+        return Entries(tuple((name, _map(item, (*path, name), change)) for name, item in value.items))
+    return change(path, value)
+
+
+def _resized(
+    tensor: Tensor, path: Path, sizes: Mapping[Place, int], smallest: int, values: ValuePolicy | None
+) -> Tensor:
+    shape = _new_shape(tensor, path, sizes)
+    floating = is_floating(tensor)
+    if shape == tensor.shape:
+        return dataclasses.replace(tensor, values=values) if values and floating else tensor
+    policy = values if values and floating else _folded(tensor, shape, smallest)
+    return dataclasses.replace(tensor, shape=shape, strides=_strides(tensor, shape), offset=0, values=policy)
+
+
+def _new_shape(tensor: Tensor, path: Path, sizes: Mapping[Place, int]) -> tuple[int, ...]:
+    return tuple(sizes.get(Place(path, axis, size), size) for axis, size in enumerate(tensor.shape))
+
+
+def _elements(shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape, dtype=np.int64))
+
+
+def _strides(tensor: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides = [0] * len(shape)
+    step, expected = 1, 1
+    for axis in sorted(range(len(shape)), key=lambda a: (tensor.strides[a], -a)):
+        old = tensor.strides[axis]
+        if old == 0:
+            continue
+        if old > expected:
+            step += min(old - expected, 8)  # rows were padded, or a slice of a wider tensor: keep a gap
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+        expected = old * max(tensor.shape[axis], 1)
+    return tuple(strides)
+
+
+def _folded(tensor: Tensor, shape: tuple[int, ...], smallest: int) -> ValuePolicy:
+    policy = tensor.values
+    if is_floating(tensor):
+        return Distribution() if isinstance(policy, ExactValues) else policy
+    if isinstance(policy, ExactValues):
+        wanted = _elements(shape)
+        recorded = np.frombuffer(zlib.decompress(policy.data), dtype=np.dtype(tensor.dtype))
+        if recorded.size == 0:
+            return Distribution("zeros")
+        kept = np.resize(recorded, wanted)
+        if tensor.dtype != "bool" and smallest > 0 and kept.size and kept.max() >= smallest:
+            kept = np.where(kept >= 0, kept % smallest, kept).astype(kept.dtype)
+        return ExactValues(zlib.compress(kept.tobytes()))
+    if isinstance(policy, Distribution) and policy.kind == "uniform" and smallest > 0 and policy.high >= smallest:
+        return dataclasses.replace(policy, low=min(policy.low, smallest - 1), high=float(smallest - 1))
+    return policy
