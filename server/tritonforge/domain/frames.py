@@ -1,7 +1,7 @@
 """Frames between server and worker: a small JSON header and a raw payload. No input or output is done here.
 
-On the wire a frame is `TFr1`, the header's length (4 bytes), the payload's length (8 bytes, both big-endian), the header
-and the payload. A header with `"body": n` says that the first n bytes of the payload are the JSON text of a
+On the wire a frame is `TFr1`, the header's length (4 bytes), the payload's length (8 bytes, both big-endian), the
+header and the payload. A header with `"body": n` says that the first n bytes of the payload are the JSON text of a
 noun; whatever follows are the `bytes` values that the text refers to, so that a process which only passes a frame on
 never parses more than the header.
 """
@@ -100,6 +100,8 @@ class FrameParser:
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._wanted = _PREFIX.size
+        self.received = 0
+        """Bytes fed so far."""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Add bytes and yield every frame that they complete.
@@ -107,6 +109,7 @@ class FrameParser:
         Raises:
             FrameError: when the stream holds anything but frames.
         """
+        self.received += len(data)
         self._buffer += data
         while len(self._buffer) >= self._wanted:
             magic, header_size, payload_size = _PREFIX.unpack_from(self._buffer)

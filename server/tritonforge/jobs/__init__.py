@@ -1,1 +1,6 @@
-"""The client of workers: submits jobs, follows their progress, cancels them, turns failures into typed errors."""
+"""Client of workers: lanes, queue, progress, cancel, typed errors. Everything that runs goes through it."""
+
+from tritonforge.jobs.client import OnProgress, Worker, connect
+from tritonforge.jobs.errors import JobError
+
+__all__ = ["JobError", "OnProgress", "Worker", "connect"]
