@@ -1,0 +1,73 @@
+"""`optimize --format json`; the schema is `docs/json/optimize.schema.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tritonforge.domain.candidate import Suggestion, Trial
+from tritonforge.domain.results import OptimizeResult
+from tritonforge.report.json_parts import (
+    SCHEMA,
+    Json,
+    config_json,
+    interval,
+    kernel_json,
+    launch_json,
+    number,
+    numbers,
+    target_json,
+    verdict_json,
+)
+
+
+def optimize_json(results: Iterable[OptimizeResult]) -> Json:
+    """Return the report of `optimize` as one JSON object, one entry for each kernel and target."""
+    return {"schema": SCHEMA, "results": [_result(result) for result in results]}
+
+
+def _result(result: OptimizeResult) -> Json:
+    return {
+        "kernel": kernel_json(result.kernel),
+        "target": target_json(result.target),
+        "launches": [launch_json(launch) for launch in result.launches],
+        "baseline": {"time_us": numbers(result.baseline_us), "config": config_json(result.baseline_config)},
+        "best": _best(result.best),
+        "trials": [_trial(trial) for trial in result.trials],
+        "bottlenecks": [bottleneck.kind for bottleneck in result.bottlenecks],
+        "stopped_because": result.stopped_because,
+        "elapsed_s": number(result.elapsed_s),
+    }
+
+
+def _best(best: Suggestion | None) -> Json | None:
+    """Return the suggestion.
+
+    Raises:
+        ValueError: when it was not verified: nothing becomes a suggestion without a passed verdict.
+    """
+    if best is None:
+        return None
+    trial = best.trial
+    if trial.verdict is None or not trial.verdict.accepted:
+        raise ValueError(f"suggestion {trial.candidate.title!r} has no passed verdict")
+    return {
+        "title": trial.candidate.title,
+        "origin": trial.candidate.origin,
+        "time_us": numbers(trial.time_us or {}),
+        "speedup": number(best.speedup),
+        "speedup_ci95": interval(best.speedup_ci95),
+        "provenance": best.provenance,
+        "edits": [{"file": e.file, "start": e.start, "end": e.end, "text": e.text} for e in trial.candidate.edits],
+        "diff": best.diff,
+        "verdict": verdict_json(trial.verdict),
+    }
+
+
+def _trial(trial: Trial) -> Json:
+    return {
+        "title": trial.candidate.title,
+        "origin": trial.candidate.origin,
+        "time_us": None if trial.time_us is None else numbers(trial.time_us),
+        "accepted": trial.accepted,
+        "reason": trial.reason,
+    }

@@ -1,0 +1,25 @@
+"""`doctor` for people: each check with what was seen, and how to mend what is not in place."""
+
+from __future__ import annotations
+
+from tritonforge.domain.results import DoctorResult
+from tritonforge.report import wording
+from tritonforge.report.text import BLANK, Line, Span, indent, line, wrap
+
+
+def doctor_text(result: DoctorResult) -> list[Line]:
+    """Return the report of `doctor`."""
+    out = [line(Span("Target", "muted"), " ", Span(wording.target(result.target), "title")), BLANK]
+    column = max((len(check.name) for check in result.checks), default=0)
+    for check in result.checks:
+        mark = Span("✓", "good") if check.ok else Span("✗", "bad")
+        first, *rest = wrap([check.detail], width=94 - column) or [Line()]
+        name = Span(f" {check.name.ljust(column)}  ", "plain" if check.ok else "bad")
+        out.append(Line((mark, name, *first.spans)))
+        out += indent(rest, column + 4)
+        if not check.ok and check.mend:
+            out += indent(wrap([Span("→ ", "title"), check.mend], width=94 - column, hanging=2), column + 4)
+    failed = sum(not check.ok for check in result.checks)
+    total = wording.plural(len(result.checks), "check")
+    summary = Span(f"{failed} of {total} failed.", "bad") if failed else Span(f"All {total} passed.", "good")
+    return [*out, BLANK, line(summary)]

@@ -1,0 +1,93 @@
+"""Findings and bottlenecks, as every text report shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tritonforge.domain.finding import SEVERITIES, Bottleneck, Finding
+from tritonforge.domain.provenance import Evidence
+from tritonforge.report import wording
+from tritonforge.report.text import BLANK, Line, Span, Style, indent, line, shortened, table, wrap
+
+SEVERITY_STYLE: dict[str, Style] = {"error": "bad", "warning": "warn", "information": "title", "hint": "muted"}
+
+
+def finding_text(finding: Finding, *, with_evidence: bool = True) -> list[Line]:
+    """Return `file:line:col CODE name message`, then the evidence, one fact a row with where it comes from."""
+    start = finding.range.start
+    style = SEVERITY_STYLE[finding.severity]
+    head: list[Span | str] = [
+        Span(f"{finding.file}:{start.line}:{start.column}", "title"),
+        " ",
+        Span(f"{finding.code} {finding.name}", style),
+        " ",
+        finding.message,
+    ]
+    lines = wrap(head, width=98, hanging=4)
+    if with_evidence:
+        lines += indent(evidence_text(finding.evidence), 4)
+    footer: list[str] = [finding.severity, finding.provenance]
+    if finding.estimated_gain is not None:
+        footer.append(f"may gain {wording.factor(finding.estimated_gain)}")
+    footer.append(finding.url)
+    return [*lines, line(Span(" · ".join(footer), "muted")).indented(4)]
+
+
+def evidence_text(evidence: Mapping[str, Evidence]) -> list[Line]:
+    """Return one aligned row for each fact: name, value with unit, provenance."""
+    return table(
+        [
+            (
+                Span(name.replace("_", " "), "muted"),
+                Span(shortened(wording.evidence(fact), 60), "number"),
+                Span(fact.provenance, "muted"),
+            )
+            for name, fact in evidence.items()
+        ]
+    )
+
+
+def bottleneck_spans(bottleneck: Bottleneck) -> list[Span | str]:
+    """Return class, reason, and how sure that is, as one paragraph."""
+    style: Style = "good" if bottleneck.kind == "at-roofline" else "warn"
+    parts: list[Span | str] = [Span(bottleneck.kind, style)]
+    if bottleneck.reason:
+        parts += [": ", bottleneck.reason]
+    sure = f"({bottleneck.provenance}, {wording.percent(bottleneck.confidence)} sure)"
+    # Words of the remark stay together: a line break inside it would read as two remarks.
+    return [*parts, " ", Span(sure.replace(" ", "\N{NO-BREAK SPACE}"), "muted")]
+
+
+def by_gravity(findings: Iterable[Finding]) -> list[Finding]:
+    """Sort findings: the gravest first, then the largest gain, then by place."""
+    return sorted(
+        findings,
+        key=lambda f: (SEVERITIES.index(f.severity), -(f.estimated_gain or 0.0), f.range, f.code),
+    )
+
+
+def source_excerpt(
+    source: str, lines: Sequence[int], *, around: int = 0, marked: Sequence[int] = (), width: int = 96
+) -> list[Line]:
+    """Return the numbered source `lines` with `around` lines of context; gaps show as ⋮, `marked` lines stand out."""
+    texts = source.splitlines()
+    wanted = sorted(
+        {n for at in lines for n in range(at - around, at + around + 1) if 1 <= n <= len(texts)},
+    )
+    digits = len(str(wanted[-1])) if wanted else 0
+    out: list[Line] = []
+    previous = None
+    for number in wanted:
+        if previous is not None and number != previous + 1:
+            out.append(line(Span(f"{'⋮':>{digits}}", "muted")))
+        text = shortened(texts[number - 1].expandtabs(4).rstrip(), width - digits - 3)
+        out.append(
+            line(Span(f"{number:>{digits}} │ ", "muted"), Span(text, "code" if number in marked else "plain")),
+        )
+        previous = number
+    return out
+
+
+def section(title: str, lines: list[Line]) -> list[Line]:
+    """Return a titled, indented block with a blank line before it; nothing when there are no lines."""
+    return [BLANK, line(Span(title, "title")), *indent(lines, 2)] if lines else []

@@ -1,0 +1,214 @@
+"""`optimize` for people: the bottleneck with its line, what was tried, the verified rewrite, and what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tritonforge.domain.candidate import Suggestion, Verdict
+from tritonforge.domain.finding import Bottleneck, Finding
+from tritonforge.domain.results import OptimizeResult
+from tritonforge.report import wording
+from tritonforge.report.text import BLANK, Line, Span, Style, line, shortened, table, wrap
+from tritonforge.report.text_analyze import launch_text
+from tritonforge.report.text_findings import bottleneck_spans, by_gravity, evidence_text, section, source_excerpt
+from tritonforge.report.text_profile import labelled, next_steps
+
+_ROWS = 8
+
+
+def optimize_text(
+    results: Iterable[OptimizeResult], sources: Mapping[str, str] | None = None, *, applied: bool = False
+) -> list[Line]:
+    """Return the report of `optimize`.
+
+    `sources` maps files to their text as it was read; `applied` says that the edits have been written already.
+    """
+    out: list[Line] = []
+    for result in results:
+        if out:
+            out += [BLANK, BLANK]
+        out += _result(result, (sources or {}).get(result.kernel.file), applied=applied)
+    return out or [line("No kernel to optimize.")]
+
+
+def diff_text(diff: str) -> list[Line]:
+    """Return a unified diff with each line in its style, unindented and uncut so that it can be copied."""
+    texts = diff.splitlines()
+    return [
+        line(Span(text, _diff_style(text, texts[at - 1] if at else "", texts[at + 1] if at + 1 < len(texts) else "")))
+        for at, text in enumerate(texts)
+    ]
+
+
+def verdict_text(verdict: Verdict) -> list[Line]:
+    """Return a verdict in two or three lines: how many inputs, the worst error, what was checked."""
+    worst = f"worst error {wording.error(verdict.worst_error)}"
+    if verdict.baseline_error is not None:
+        worst += f" (the original's own: {wording.error(verdict.baseline_error)})"
+    lines = wrap(
+        [
+            f"{wording.plural(len(verdict.inputs), 'input')} against {verdict.oracle or 'the original'}, {worst}; ",
+            Span(f"tolerance {verdict.tolerance}", "muted"),
+        ],
+        width=88,
+    )
+    passed = [name for name, outcome in verdict.checks.items() if outcome == "passed"]
+    if passed:
+        lines += wrap([Span("passed ", "good"), Span(", ".join(passed), "muted")], width=88, hanging=7)
+    for name, outcome in verdict.checks.items():
+        if outcome != "passed":
+            style: Style = "muted" if outcome.startswith("skipped") else "bad"
+            lines += wrap([Span(f"{name} {outcome}", style)], width=88, hanging=7)
+    return lines
+
+
+def _result(result: OptimizeResult, source: str | None, *, applied: bool) -> list[Line]:
+    kernel = result.kernel
+    out = [
+        line(Span(kernel.name, "title"), "  ", Span(wording.place(kernel), "muted")),
+        *labelled("Target", wrap([wording.target(result.target)], width=88)),
+    ]
+    for number, launch in enumerate(result.launches[:2]):
+        out += labelled("Launch" if number == 0 else "", launch_text(launch))
+    if len(result.launches) > 2:
+        out += labelled("", [line(Span(f"and {wording.plural(len(result.launches) - 2, 'more launch')}", "muted"))])
+    if result.bottlenecks:
+        out += [BLANK, *labelled("Bottleneck", _bottleneck(result.bottlenecks[0], result, source))]
+    out += section(_tried(result), _trials(result))
+    out += _suggestion(result.best, result, applied=applied) if result.best else _nothing(result)
+    for note in result.notes:
+        out += labelled("Note", wrap([note], width=88))
+    return out
+
+
+def _bottleneck(bottleneck: Bottleneck, result: OptimizeResult, source: str | None) -> list[Line]:
+    finding = _finding_for(bottleneck, result.findings)
+    at = bottleneck.line or (finding.range.start.line if finding else None)
+    out: list[Line] = []
+    if finding is not None:
+        out.append(
+            line(
+                Span(f"{finding.code} {finding.name}", "warn"),
+                Span(f" at {result.kernel.file}:{at}", "title"),
+            )
+        )
+    if at is not None and source is not None:
+        out += source_excerpt(source, [at], marked=[at], width=88)
+    out += wrap(bottleneck_spans(bottleneck), width=88)
+    if finding is not None:
+        out += evidence_text(finding.evidence)
+    return out
+
+
+def _finding_for(bottleneck: Bottleneck, findings: Iterable[Finding]) -> Finding | None:
+    """Return the finding that says the same as `bottleneck`, with its evidence."""
+    same = [finding for finding in by_gravity(findings) if finding.name == bottleneck.kind]
+    on_line = [finding for finding in same if finding.range.start.line == bottleneck.line]
+    return next(iter(on_line or same), None)
+
+
+def _tried(result: OptimizeResult) -> str:
+    verified = sum(trial.verdict is not None and trial.verdict.accepted for trial in result.trials)
+    stopped = f"; stopped because {result.stopped_because}" if result.stopped_because else ""
+    tried = wording.plural(len(result.trials), "candidate")
+    return shortened(f"Tried {tried} in {result.elapsed_s:.1f} s, {verified} verified{stopped}.", 100)
+
+
+def _trials(result: OptimizeResult) -> list[Line]:
+    if not result.trials:
+        return []
+    before = _total(result.baseline_us, result)
+    original = wording.config(result.baseline_config) if result.baseline_config else ""
+    rows: list[tuple[Span, ...]] = [
+        (Span(result.provenance, "muted"), Span("speedup", "muted"), Span("candidate", "muted")),
+        (Span(wording.time_us(before)), Span("—", "muted"), Span(shortened(f"original  {original}", 76))),
+    ]
+    best = result.best.trial.candidate if result.best else None
+    # What ran comes first, the fastest on top; refusals follow in the order they were met.
+    ordered = sorted(result.trials, key=lambda t: (t.time_us is None, _total(t.time_us or {}, result) or 0.0))
+    ordered.sort(key=lambda t: t.candidate != best)
+    for trial in ordered[:_ROWS]:
+        time = _total(trial.time_us or {}, result)
+        is_best = trial.candidate == best
+        speedup = result.best.speedup if is_best and result.best else before / time if before and time else None
+        title = trial.candidate.title
+        if not trial.accepted and trial.reason:
+            title = f"{title}: {trial.reason}"
+        rows.append(
+            (
+                Span(wording.time_us(time), "plain" if trial.accepted else "muted"),
+                Span(
+                    wording.factor(speedup),
+                    "good" if is_best else "plain" if trial.accepted else "muted",
+                ),
+                Span(
+                    shortened(title, 68) + ("  ✓ best" if is_best else ""),
+                    "good" if is_best else "plain" if trial.accepted else "muted",
+                ),
+            )
+        )
+    lines = table(rows, right=(0, 1))
+    if len(ordered) > _ROWS:
+        lines.append(line(Span(f"and {len(ordered) - _ROWS} more", "muted")))
+    return lines
+
+
+def _total(times: Mapping[str, float], result: OptimizeResult) -> float | None:
+    """Return the time of all launches together, each as often as it was seen; None when one is not known."""
+    if not result.launches or any(launch.id not in times for launch in result.launches):
+        return None
+    return sum(times[launch.id] * launch.count for launch in result.launches)
+
+
+def _suggestion(best: Suggestion, result: OptimizeResult, *, applied: bool) -> list[Line]:
+    trial, verdict = best.trial, best.trial.verdict
+    low, high = best.speedup_ci95
+    gain = f"{wording.factor(best.speedup)} faster"
+    certain = f" {best.provenance} (95 % interval {wording.factor(low)}–{wording.factor(high)})"
+    out = [
+        BLANK,
+        *labelled("Suggestion", wrap([Span(trial.candidate.title, "title")], width=88)),
+        *labelled("Gain", [line(Span(gain, "good"), Span(certain, "muted"))]),
+    ]
+    times = [
+        (launch.id, result.baseline_us.get(launch.id), (trial.time_us or {}).get(launch.id))
+        for launch in result.launches
+    ]
+    rows = [
+        (Span(launch, "muted"), Span(wording.time_us(old)), Span("→", "muted"), Span(wording.time_us(new), "number"))
+        for launch, old, new in times[:4]
+    ]
+    out += labelled("", table(rows, right=(1, 3)))
+    if verdict is not None:
+        out += labelled("Verified", verdict_text(verdict))
+    out += [BLANK, *diff_text(best.diff), BLANK]
+    path = wording.kernel_path(result.kernel)
+    if applied:
+        return [*out, *labelled("Applied", wrap([_files(best)], width=88))]
+    steps = [(f"tritonforge optimize {path} --apply", "write this change")]
+    if best.provenance == "predicted":
+        steps.append((f"tritonforge optimize {path} --target NAME", "measure it on a GPU"))
+    return [*out, *next_steps(steps)]
+
+
+def _files(best: Suggestion) -> str:
+    files = dict.fromkeys(edit.file for edit in best.trial.candidate.edits)
+    return f"written to {', '.join(files)}"
+
+
+def _nothing(result: OptimizeResult) -> list[Line]:
+    at_roof = bool(result.bottlenecks) and result.bottlenecks[0].kind == "at-roofline"
+    said = (
+        "Nothing to gain: it runs at its roofline." if at_roof else "No verified rewrite is faster than the original."
+    )
+    return [BLANK, *labelled("Suggestion", wrap([Span(said, "good" if at_roof else "plain")], width=88))]
+
+
+def _diff_style(text: str, before: str, after: str) -> Style:
+    # A removed line may itself begin with "-- ": only the pair is a header.
+    header = (text.startswith("--- ") and after.startswith("+++ ")) or (
+        text.startswith("+++ ") and before.startswith("--- ")
+    )
+    if header or text.startswith("@@"):
+        return "hunk"
+    return "add" if text.startswith("+") else "remove" if text.startswith("-") else "plain"

@@ -1,0 +1,148 @@
+"""`profile` for people, one screen a launch: the time, the roofline, the bottleneck, the hot lines, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tritonforge.domain.compilation import Prediction
+from tritonforge.domain.profile import Profile, Roofline
+from tritonforge.domain.results import ProfileResult
+from tritonforge.report import wording
+from tritonforge.report.text import BLANK, Line, Span, Style, bar, indent, line, shortened, table, wrap
+from tritonforge.report.text_analyze import launch_text
+from tritonforge.report.text_findings import bottleneck_spans, by_gravity, finding_text, section, source_excerpt
+
+_LABEL = 12
+_HOT_ROWS = 24
+_FINDINGS = 3
+
+
+def profile_text(result: ProfileResult, sources: Mapping[str, str] | None = None) -> list[Line]:
+    """Return the report of `profile`; `sources` maps files to their text, to show the hot lines."""
+    out: list[Line] = []
+    for profile in result.profiles:
+        if out:
+            out.append(BLANK)
+        source = (sources or {}).get(profile.kernel.file)
+        out += _profile(profile, result.predictions.get(profile.launch.id), source)
+    return out or [line("Nothing was profiled.")]
+
+
+def labelled(label: str, lines: list[Line]) -> list[Line]:
+    """Return `lines` behind a label in a column of its own."""
+    if not lines:
+        return []
+    first, *rest = lines
+    return [Line((Span(label.ljust(_LABEL), "muted"), *first.spans)), *indent(rest, _LABEL)]
+
+
+def next_steps(steps: list[tuple[str, str]]) -> list[Line]:
+    """Return what to type next, one command a line with what it is good for."""
+    rows: list[Line] = []
+    for command, purpose in steps:
+        one_row = len(command) + 2 + len(purpose) <= 88
+        rows.append(line(Span(command, "code"), Span(f"  {purpose}" if one_row else "", "muted")))
+        if not one_row:
+            rows.append(line(Span(f"  {purpose}", "muted")))
+    return labelled("Next", rows)
+
+
+def _profile(profile: Profile, prediction: Prediction | None, source: str | None) -> list[Line]:
+    kernel = profile.kernel
+    out = [
+        line(Span(kernel.name, "title"), "  ", Span(wording.place(kernel), "muted")),
+        *labelled("Target", wrap([wording.target(profile.target)], width=88)),
+        *labelled("Launch", launch_text(profile.launch)),
+        BLANK,
+        *labelled("Time", _time(profile, prediction)),
+    ]
+    if profile.roofline is not None:
+        out += labelled("Roofline", _roofline(profile.roofline))
+    out += labelled("Bottleneck", wrap(bottleneck_spans(profile.bottleneck), width=88))
+    if profile.stalls:
+        top = sorted(profile.stalls.items(), key=lambda item: -item[1])[:4]
+        stalls = ", ".join(f"{name.replace('_', ' ')} {wording.percent(share)}" for name, share in top)
+        out += labelled("Stalls", wrap([stalls, " ", Span(f"({profile.counters_source})", "muted")], width=88))
+    for missing in profile.missing:
+        out += labelled("Missing", wrap([Span(missing, "muted")], width=88))
+    if source is not None:
+        out += section("Where the time goes" if profile.lines else "Where", _heat(profile, source))
+    findings = by_gravity(profile.findings)
+    shown = [one for finding in findings[:_FINDINGS] for one in finding_text(finding, with_evidence=False)]
+    more = len(findings) - _FINDINGS
+    if more > 0:
+        shown.append(line(Span(f"and {more} more: tritonforge analyze {wording.kernel_path(kernel)}", "muted")))
+    out += section("Findings", shown)
+    return [*out, BLANK, *_next(profile)]
+
+
+def _time(profile: Profile, prediction: Prediction | None) -> list[Line]:
+    if (time := profile.time_us) is not None:
+        spread = wording.time_range_us(time.ci95)
+        return [
+            line(
+                Span(wording.time_us(time.median), "number"),
+                Span(f"  measured, median of {time.samples} (95 % interval {spread})", "muted"),
+            )
+        ]
+    if prediction is not None:
+        spread = wording.time_range_us(prediction.interval)
+        remark = f"  predicted, not measured ({spread}, mostly {prediction.dominant}, as on {prediction.gpu})"
+        return wrap([Span(wording.time_us(prediction.time_us), "number"), Span(remark, "muted")], width=88)
+    return [line(Span("not measured", "muted"))]
+
+
+def _roofline(roofline: Roofline) -> list[Line]:
+    if roofline.fraction is None:
+        return [line(Span(f"{roofline.bound}-bound; how near the ceiling is not known", "muted"))]
+    style: Style = "good" if roofline.fraction >= 0.8 else "warn" if roofline.fraction < 0.4 else "plain"
+    rates = [
+        f"{wording.rate(achieved)} of {wording.rate(ceiling)} {unit}"
+        for achieved, ceiling, unit in (
+            (roofline.achieved_tflops, roofline.ceiling_tflops, "TFLOP/s"),
+            (roofline.achieved_gbps, roofline.ceiling_gbps, "GB/s"),
+        )
+        if achieved is not None
+    ]
+    if roofline.bound == "memory":
+        rates.reverse()
+    return [
+        line(
+            Span(bar(roofline.fraction), style), f"  {wording.percent(roofline.fraction)} of the {roofline.bound} roof"
+        ),
+        line(Span(" · ".join(rates), "muted")),
+    ]
+
+
+def _heat(profile: Profile, source: str) -> list[Line]:
+    if not profile.lines:
+        at = profile.bottleneck.line
+        return source_excerpt(source, [at], around=2, marked=[at]) if at is not None else []
+    texts = source.splitlines()
+    hottest = sorted(profile.lines.items(), key=lambda item: -item[1].share)[:_HOT_ROWS]
+    rows: list[tuple[Span, ...]] = []
+    previous = None
+    for number, heat in sorted((n, h) for n, h in hottest if 1 <= n <= len(texts)):
+        if previous is not None and number > previous + 1:
+            rows.append((Span(""), Span(""), Span("⋮", "muted")))
+        reason = max(heat.stalls.items(), key=lambda item: item[1])[0] if heat.stalls else ""
+        hot: Style = "bad" if heat.share >= 0.25 else "warn" if heat.share >= 0.1 else "muted"
+        text = shortened(texts[number - 1].expandtabs(4).rstrip(), 58)
+        rows.append(
+            (
+                Span(bar(heat.share, 6).replace("░", " "), hot),
+                Span(wording.percent(heat.share), hot),
+                Span(str(number), "muted"),
+                Span(f"│ {text}", "code" if heat.share >= 0.1 else "plain"),
+                Span(reason.replace("_", " "), "muted"),
+            )
+        )
+        previous = number
+    return table(rows, right=(1, 2))
+
+
+def _next(profile: Profile) -> list[Line]:
+    path = wording.kernel_path(profile.kernel)
+    if profile.bottleneck.kind == "at-roofline":
+        return labelled("Next", wrap(["Nothing: a faster kernel would have to move less or compute less."], width=88))
+    return next_steps([(f"tritonforge optimize {path}", "look for a verified rewrite")])

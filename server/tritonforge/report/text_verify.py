@@ -1,0 +1,73 @@
+"""`verify` for people: the verdict, every check, and where a refused candidate differs."""
+
+from __future__ import annotations
+
+from tritonforge.domain.messages import Difference
+from tritonforge.domain.results import VerifyResult
+from tritonforge.report import wording
+from tritonforge.report.text import BLANK, Line, Span, Style, indent, line, table, wrap
+from tritonforge.report.text_findings import section
+from tritonforge.report.text_profile import labelled, next_steps
+
+
+def verify_text(result: VerifyResult) -> list[Line]:
+    """Return the report of `verify`."""
+    verdict = result.verdict
+    style: Style = "good" if verdict.accepted else "bad"
+    word = "accepted" if verdict.accepted else "refused"
+    candidate = result.candidate or "the candidate"
+    against = wording.kernel_path(result.kernel) if result.kernel else (verdict.oracle or "the original")
+    said = (
+        f"{candidate} {'computes the same as' if verdict.accepted else 'is not shown to compute the same as'} {against}"
+    )
+    out = wrap([Span(word, style), " ", said], hanging=2)
+    if verdict.reason:
+        out += indent(wrap([verdict.reason], width=96))
+    out += section("Checks", table([_check(name, outcome) for name, outcome in verdict.checks.items()]))
+    if result.difference is not None or result.failing_input:
+        out += section("First difference", _difference(result))
+    inputs = [one for text in verdict.inputs for one in wrap([text], width=96, hanging=2)]
+    out += section(wording.plural(len(verdict.inputs), "input"), inputs)
+    out += [BLANK]
+    if verdict.oracle:
+        out += labelled("Oracle", wrap([verdict.oracle], width=88))
+    if verdict.tolerance:
+        out += labelled("Tolerance", wrap([verdict.tolerance], width=88))
+    out += labelled("Worst error", [_errors(result)])
+    if verdict.replay:
+        kernel = wording.kernel_path(result.kernel) if result.kernel else "PATH::KERNEL"
+        candidate = result.candidate or "PATH"
+        command = f"tritonforge verify {kernel} --candidate {candidate} --replay {verdict.replay}"
+        out += next_steps([(command, "repeat this very check")])
+    return out
+
+
+def _check(name: str, outcome: str) -> tuple[Span, Span, Span]:
+    state, _, why = outcome.partition(": ")
+    marks: dict[str, tuple[str, Style]] = {"passed": ("✓", "good"), "failed": ("✗", "bad")}
+    mark, style = marks.get(state, ("-", "muted"))
+    return Span(mark, style), Span(name), Span(f"{state}: {why}" if why else state, style)
+
+
+def _difference(result: VerifyResult) -> list[Line]:
+    out = wrap(["input ", Span(result.failing_input, "title")], width=96, hanging=2) if result.failing_input else []
+    if (difference := result.difference) is not None:
+        out += table(
+            [
+                (Span("element", "muted"), Span(_element(difference), "title")),
+                (Span("expected", "muted"), Span(f"{difference.expected!r}", "good")),
+                (Span("got", "muted"), Span(f"{difference.got!r}", "bad")),
+                (Span("differ", "muted"), Span(f"{difference.count:,} of {difference.elements:,} elements")),
+            ]
+        )
+    return out
+
+
+def _element(difference: Difference) -> str:
+    return f"{difference.output}[{', '.join(str(i) for i in difference.index)}]"
+
+
+def _errors(result: VerifyResult) -> Line:
+    own = result.verdict.baseline_error
+    remark = f"  (the original's own: {wording.error(own)})" if own is not None else ""
+    return line(Span(wording.error(result.verdict.worst_error), "number"), Span(remark, "muted"))
