@@ -66,7 +66,10 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception as error:  # noqa: BLE001 - the last resort before a user would see a traceback
-        _say(f"this is a bug in tritonforge ({type(error).__name__}: {error}). Run again with --verbose and report it.", verbose=verbose)
+        _say(
+            f"this is a bug in tritonforge ({type(error).__name__}: {error}). Run again with --verbose and report it.",
+            verbose=verbose,
+        )
         return EXIT_BUG
     return result if isinstance(result, int) else 0
 

@@ -17,7 +17,8 @@ from tritonforge.domain.launch import Call, Launch, RecordedLaunch
 from tritonforge.domain.messages import Compile, CompiledLaunch, Limits, Program
 from tritonforge.domain.profile import Ceilings, Roofline, TimeDistribution
 from tritonforge.domain.results import Assessment
-from tritonforge.jobs import JobError, Session
+from tritonforge.jobs import JobError
+from tritonforge.jobs.session import Session
 from tritonforge.prediction import GpuSpec, gpu_for, predict, unique_bytes
 from tritonforge.profiling.roofline import roofline
 from tritonforge.workload.launches import distinct, matches, to_launch

@@ -10,7 +10,8 @@ from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.domain.finding import Finding
 from tritonforge.domain.kernel import FileAnalysis, Kernel
 from tritonforge.domain.results import AnalyzedKernel
-from tritonforge.jobs import JobError, Session
+from tritonforge.jobs import JobError
+from tritonforge.jobs.session import Session
 from tritonforge.workload.gather import FileWorkload
 
 

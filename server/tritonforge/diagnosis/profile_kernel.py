@@ -7,7 +7,7 @@ from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.domain.finding import Bottleneck
 from tritonforge.domain.profile import Profile
 from tritonforge.domain.results import ProfileResult
-from tritonforge.jobs import Session
+from tritonforge.jobs.session import Session
 from tritonforge.profiling.measuring import PROFILE_SAMPLES, measure
 from tritonforge.profiling.statistics import summarise
 from tritonforge.workload.launches import to_launch

@@ -9,7 +9,7 @@ from tritonforge.diagnosis.assessment import Yardstick, assess
 from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.results import OptimizeResult
-from tritonforge.jobs import Session
+from tritonforge.jobs.session import Session
 from tritonforge.optimize.search import Attempt, Search, Step
 from tritonforge.optimize.steps import (
     MEASURED_GAIN,

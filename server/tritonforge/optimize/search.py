@@ -17,7 +17,7 @@ from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Scalar
 from tritonforge.domain.messages import Program
 from tritonforge.domain.results import OptimizeResult
-from tritonforge.jobs import Session
+from tritonforge.jobs.session import Session
 from tritonforge.profiling.measuring import Samples
 from tritonforge.profiling.statistics import summarise
 from tritonforge.rewrite import Engine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tritonforge.domain.messages import Limits, MeasureCeilings
 from tritonforge.domain.profile import Ceilings
-from tritonforge.jobs import Session
+from tritonforge.jobs.session import Session
 from tritonforge.store import Store
 
 

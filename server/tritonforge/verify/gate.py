@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tritonforge.domain.candidate import Verdict
-from tritonforge.domain.codec import encode
 from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import Compare, CompareOnDevice, Difference, InputOutcome, Limits, Program, Tolerance
 from tritonforge.jobs import Worker
@@ -34,7 +31,8 @@ class Trialled:
 class Gate:
     """Checks candidates of one program against the calls that it is used with.
 
-    Inputs depend on the original alone, so what is found out about them is kept between candidates.
+    Inputs depend on the original and the seed alone, so what is found out about them is kept between candidates, and the
+    seed in hexadecimal (`Verdict.replay`) repeats the very same check.
     """
 
     worker: Worker
@@ -65,7 +63,7 @@ class Gate:
                 device += await self._compare_on_device(candidate, (*wanted, Variation(full, "as recorded")))
                 if _failed(device):
                     break
-        return _judge(tried, device, self.tolerance, replay=self._replay_id(candidate))
+        return _judge(tried, device, self.tolerance, replay=f"{self.seed:08x}")
 
     async def _groups_of(self, call: Call) -> Groups:
         if call.id not in self._groups:
@@ -88,10 +86,6 @@ class Gate:
         request = CompareOnDevice(self.original, candidate, tuple(v.call for v in wanted), self.tolerance)
         result = await self.worker.run(request, limits=INTERPRET_LIMITS)
         return list(zip(wanted, result.outcomes, strict=False))
-
-    def _replay_id(self, candidate: Program) -> str:
-        body = json.dumps(encode((self.original.overlays, candidate, self.calls, self.seed)), sort_keys=True)
-        return hashlib.sha256(body.encode()).hexdigest()[:12]
 
 
 def _failed(outcomes: Sequence[tuple[Variation, InputOutcome]]) -> bool:

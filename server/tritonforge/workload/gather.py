@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tritonforge.config import Settings
 from tritonforge.domain.kernel import FileAnalysis, Kernel, RunnableEntry
 from tritonforge.domain.launch import Call
-from tritonforge.jobs import Session
+from tritonforge.jobs.session import Session
 from tritonforge.store import Store
 from tritonforge.store.keys import text_hash
 from tritonforge.workload.discovery import Found, Recording, explain_nothing, record, select, spec_calls

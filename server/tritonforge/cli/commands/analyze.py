@@ -1,0 +1,112 @@
+"""`tritonforge analyze`: findings from source and compiler, with no GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from tritonforge.cli.running import (
+    Progress,
+    Workspace,
+    emit,
+    format_option,
+    no_run_option,
+    open_workspace,
+    run,
+    target,
+    target_option,
+    warn,
+)  # fmt: skip
+from tritonforge.cli.selecting import Selected, select
+from tritonforge.domain.errors import TargetUnreachable
+from tritonforge.domain.finding import SEVERITIES
+from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult
+
+SOURCE_ONLY = "no worker is available, so only the source was judged"
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH[::KERNEL]…")
+@click.option(
+    "--arch", "archs", multiple=True, metavar="ARCH", help="Compile for this architecture (sm_90, gfx942, …)."
+)
+@target_option()
+@no_run_option()
+@click.option("--select", "selected", metavar="CODES", help="Only these findings: TF203, or prefixes such as TF2.")
+@click.option("--ignore", metavar="CODES", help="Leave these findings out.")
+@click.option(
+    "--fail-on", type=click.Choice(SEVERITIES), default="error", show_default=True,
+    help="Exit with 1 when a finding is at least this severe.",
+)  # fmt: skip
+@format_option()
+def analyze(paths: tuple[str, ...], **options: Any) -> int:
+    """List the Triton kernels of PATHs with what the source and the real compiler say about them.
+
+    Needs no GPU. A PATH is a Python file, a file with a kernel (matmul.py::kernel), or a folder; what a named file
+    offers to run (its main block, a test) is run to see the launches, with no kernel ever sent to a GPU.
+    """
+    files = select(paths)
+    if not files:
+        warn(f"no Triton kernel found in {', '.join(paths)}.")
+    workspace = open_workspace(files[0].root) if files else None
+    return run(_analyze(files, workspace, **options)) if workspace else 0
+
+
+async def _analyze(
+    files: tuple[Selected, ...],
+    workspace: Workspace,
+    *,
+    archs: tuple[str, ...],
+    target_name: str | None,
+    no_run: bool,
+    selected: str | None,
+    ignore: str | None,
+    fail_on: str,
+    output_format: str,
+) -> int:
+    from tritonforge.diagnosis.inspect_file import inspect_compiled, inspect_source
+    from tritonforge.report.json_analyze import analyze_json
+    from tritonforge.report.text_analyze import analyze_text
+
+    settings = workspace.settings
+    if selected:
+        settings = replace(settings, select=_codes(selected))
+    if ignore:
+        settings = replace(settings, ignore=(*settings.ignore, *_codes(ignore)))
+    workspace = replace(workspace, settings=settings)
+    kernels: list[AnalyzedKernel] = []
+    info = None
+    with Progress() as progress:
+        try:
+            async with target(workspace, target_name, progress) as session:
+                info = session.info
+                for file in files:
+                    workload = workspace.workload(file, allow_run=not no_run, progress=progress)
+                    kernels += await inspect_compiled(
+                        workload,
+                        file.kernels,
+                        session,
+                        archs or (session.arch,),
+                        on_kernel=lambda kernel: progress.say(f"compiling {kernel.file}::{kernel.name} …"),
+                    )
+        except TargetUnreachable as error:
+            # Asked for a target or an architecture, the answer is that it is not there; else the source still helps.
+            if target_name or archs:
+                raise
+            warn(f"{SOURCE_ONLY}: {error}")
+            kernels = [
+                k for file in files for k in inspect_source(file.analysis, file.kernels, settings, note=SOURCE_ONLY)
+            ]
+    errors = tuple(error for file in files for error in file.analysis.errors)
+    result = AnalyzeResult(tuple(kernels), errors, info)
+    emit(output_format, lambda: analyze_json(result), lambda: analyze_text(result))
+    if errors and not kernels:
+        return 2
+    worst = min((SEVERITIES.index(f.severity) for k in kernels for f in k.findings), default=len(SEVERITIES))
+    return int(worst <= SEVERITIES.index(fail_on))  # type: ignore[arg-type]
+
+
+def _codes(text: str) -> tuple[str, ...]:
+    return tuple(code.strip() for code in text.split(",") if code.strip())

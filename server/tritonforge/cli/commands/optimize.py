@@ -1,0 +1,181 @@
+"""`tritonforge optimize`: the whole loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tritonforge.cli.running import (
+    Progress,
+    Workspace,
+    emit,
+    format_option,
+    no_run_option,
+    open_workspace,
+    run,
+    target,
+    target_option,
+    warn,
+)  # fmt: skip
+from tritonforge.cli.selecting import Selected, select
+from tritonforge.domain.errors import NoLaunchKnown, UsageError
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.results import OptimizeResult
+from tritonforge.jobs import JobError
+from tritonforge.jobs.session import Session
+
+EXIT_INTERRUPTED = 130
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH[::KERNEL]…")
+@target_option(several=True)
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=1),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Begin nothing new after this long, for each kernel.",
+)
+@click.option(
+    "--allow-slower", type=click.FloatRange(0, 1), default=0.03, show_default=True, metavar="FRACTION",
+    help="How much slower any one launch may become.",
+)  # fmt: skip
+@no_run_option()
+@click.option("--apply", "apply_edits", is_flag=True, help="Write the best verified version into the file.")
+@click.option("--diff", "diff_only", is_flag=True, help="Print nothing but the diff, ready for git apply.")
+@format_option()
+def optimize(paths: tuple[str, ...], **options: Any) -> int:
+    """Look for a faster version of each kernel, and show it only once it was verified.
+
+    Every candidate runs through its host function against the original on several inputs. With a GPU, gains are
+    measured; without one they are predicted, and say so.
+    """
+    if options["apply_edits"] and options["diff_only"]:
+        raise UsageError("--apply and --diff exclude each other.")
+    if options["diff_only"] and options["output_format"] == "json":
+        raise UsageError("--diff and --format json exclude each other.", "The JSON holds the diff as best.diff.")
+    files = select(paths)
+    if not any(file.kernels for file in files):
+        problem = next((error for file in files for error in file.analysis.errors), None)
+        raise UsageError(
+            f"{problem.file}:{problem.line}: {problem.message}"
+            if problem
+            else f"no Triton kernel found in {', '.join(paths)}."
+        )
+    named = {argument.partition("::")[2] for argument in paths} - {""}
+    return run(_optimize(files, open_workspace(files[0].root), named, **options))
+
+
+async def _optimize(
+    files: tuple[Selected, ...],
+    workspace: Workspace,
+    named: set[str],
+    *,
+    targets: tuple[str, ...],
+    budget: float,
+    allow_slower: float,
+    no_run: bool,
+    apply_edits: bool,
+    diff_only: bool,
+    output_format: str,
+) -> int:
+    from tritonforge.report.json_optimize import optimize_json
+    from tritonforge.report.text_optimize import optimize_text
+
+    results: list[tuple[OptimizeResult, Selected]] = []
+    failed = 0
+    with Progress() as progress:
+        for name in targets or (None,):
+            async with target(workspace, name, progress) as session:
+                for file in files:
+                    for kernel in file.kernels:
+                        try:
+                            result = await _one(
+                                file, kernel, workspace, session, progress,
+                                budget=budget, allow_slower=allow_slower, allow_run=not no_run,
+                            )  # fmt: skip
+                        except (NoLaunchKnown, JobError) as error:
+                            # One kernel that cannot be run must not cost the others their result.
+                            if len(files) == 1 and len(file.kernels) == 1:
+                                raise
+                            warn(f"{file.analysis.file}::{kernel.name}: {error}")
+                            failed = failed or (NoLaunchKnown.exit_code if kernel.name in named else 0)
+                            continue
+                        results.append((result, file))
+                        if result.stopped_because == "interrupted":
+                            failed = EXIT_INTERRUPTED
+                            break
+                    if failed == EXIT_INTERRUPTED:
+                        break
+            if failed == EXIT_INTERRUPTED:
+                break
+    found = [result for result, _ in results]
+    applied = apply_edits and failed != EXIT_INTERRUPTED
+    if applied:
+        _apply(results, workspace)
+    if diff_only:
+        for result in found:
+            click.echo(result.best.diff if result.best else "", nl=False)
+    else:
+        sources = {file.analysis.file: file.text for file in files}
+        emit(output_format, lambda: optimize_json(found), lambda: optimize_text(found, sources, applied=applied))
+    return failed
+
+
+async def _one(
+    file: Selected,
+    kernel: Kernel,
+    workspace: Workspace,
+    session: Session,
+    progress: Progress,
+    *,
+    budget: float,
+    allow_slower: float,
+    allow_run: bool,
+) -> OptimizeResult:
+    from tritonforge.diagnosis.assessment import yardstick
+    from tritonforge.optimize import Step
+    from tritonforge.optimize import optimize as search
+    from tritonforge.profiling.ceilings import ceilings_of
+    from tritonforge.rewrite import default_engines
+
+    workload = workspace.workload(file, allow_run=allow_run, progress=progress)
+    found = await workload.calls_of(kernel, session)
+    if not found.calls:
+        raise NoLaunchKnown(found.note[:1].upper() + found.note[1:] + ".")
+
+    def show(step: Step) -> None:
+        count = f" {step.done}/{step.total}" if step.total else ""
+        best = f" · best so far {step.best_speedup:.2f}x" if step.best_speedup else ""
+        progress.say(f"{kernel.name}: {step.stage}{count} · {step.detail}{best}")
+
+    judge = yardstick(session, ceilings=await ceilings_of(session, workspace.store))
+    return await search(
+        workload.subject(kernel, found.calls),
+        session,
+        judge,
+        default_engines(),
+        budget_s=budget,
+        allow_slower=allow_slower,
+        on_step=show,
+    )
+
+
+def _apply(results: list[tuple[OptimizeResult, Selected]], workspace: Workspace) -> None:
+    """Write the suggestions; two kernels of one file are applied together, from the text that both were found on."""
+    from tritonforge.rewrite import apply_to_disk
+
+    by_file: dict[str, list[OptimizeResult]] = {}
+    texts: dict[str, str] = {}
+    for result, file in results:
+        if result.best:
+            by_file.setdefault(file.analysis.file, []).append(result)
+            texts[file.analysis.file] = file.text
+    for name, found in by_file.items():
+        edits = tuple(
+            dict.fromkeys(edit for result in found if result.best for edit in result.best.trial.candidate.edits)
+        )
+        apply_to_disk(workspace.root, edits, {name: texts[name]})

@@ -1,0 +1,66 @@
+"""`tritonforge profile`: one kernel on one screen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tritonforge.cli.running import (
+    Progress,
+    Workspace,
+    emit,
+    format_option,
+    no_run_option,
+    open_workspace,
+    run,
+    target,
+    target_option,
+)  # fmt: skip
+from tritonforge.cli.selecting import Selected, select_one
+from tritonforge.domain.errors import NoLaunchKnown
+
+
+@click.command()
+@click.argument("kernel", metavar="PATH::KERNEL")
+@target_option()
+@no_run_option()
+@format_option()
+def profile(kernel: str, **options: Any) -> int:
+    """Say how long a kernel takes, what holds it back, and where.
+
+    On a target with a GPU times are measured; elsewhere they are predicted from the compiled code, and say so.
+    """
+    selected = select_one(kernel)
+    return run(_profile(selected, open_workspace(selected.root), **options))
+
+
+async def _profile(
+    selected: Selected, workspace: Workspace, *, target_name: str | None, no_run: bool, output_format: str
+) -> int:
+    from tritonforge.diagnosis.assessment import yardstick
+    from tritonforge.diagnosis.profile_kernel import profile as profile_kernel
+    from tritonforge.profiling.ceilings import ceilings_of
+    from tritonforge.report.json_profile import profile_json
+    from tritonforge.report.text_profile import profile_text
+
+    (kernel,) = selected.kernels
+    with Progress() as progress:
+        async with target(workspace, target_name, progress) as session:
+            workload = workspace.workload(selected, allow_run=not no_run, progress=progress)
+            found = await workload.calls_of(kernel, session)
+            if not found.calls:
+                raise NoLaunchKnown(_sentence(found.note))
+            progress.say(f"profiling {kernel.name} …")
+            judge = yardstick(session, ceilings=await ceilings_of(session, workspace.store))
+            result, _ = await profile_kernel(workload.subject(kernel, found.calls), session, judge)
+    emit(
+        output_format,
+        lambda: profile_json(result),
+        lambda: profile_text(result, {selected.analysis.file: selected.text}),
+    )
+    return 0
+
+
+def _sentence(note: str) -> str:
+    return note[:1].upper() + note[1:] + ("" if note.endswith(".") else ".")

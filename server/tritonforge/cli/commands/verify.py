@@ -1,0 +1,112 @@
+"""`tritonforge verify`: does a candidate still compute the same?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tritonforge.cli.running import (
+    Progress,
+    Workspace,
+    emit,
+    format_option,
+    no_run_option,
+    open_workspace,
+    run,
+    target,
+    target_option,
+)  # fmt: skip
+from tritonforge.cli.selecting import Selected, select_one
+from tritonforge.domain.errors import NoLaunchKnown, UsageError
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.launch import Call, Scalar
+from tritonforge.domain.results import VerifyResult
+
+
+@click.command()
+@click.argument("kernel", metavar="PATH::KERNEL")
+@click.option("--candidate", required=True, metavar="PATH[::KERNEL]", help="The version to judge.")
+@target_option()
+@click.option("--replay", metavar="ID", help="Repeat an earlier check with the very same inputs.")
+@no_run_option()
+@format_option()
+def verify(kernel: str, candidate: str, **options: Any) -> int:
+    """Compare a candidate with the original on many inputs; exit with 1 when it is refused.
+
+    Both are run through the host function that launches the kernel (same name and parameters in both files), so the
+    candidate may change its grid and constexprs. With a launch spec above the kernel, the kernels are launched directly.
+    """
+    original = select_one(kernel)
+    path = candidate if "::" in candidate else _same_kernel(candidate, original.kernels[0])
+    return run(_verify(original, select_one(path), open_workspace(original.root), **options))
+
+
+def _same_kernel(candidate: str, kernel: Kernel) -> str:
+    # Without ::KERNEL the candidate's kernel of the same name is meant, whatever else its file defines.
+    return f"{candidate}::{kernel.name}" if Path(candidate).is_file() else candidate
+
+
+async def _verify(
+    original: Selected,
+    candidate: Selected,
+    workspace: Workspace,
+    *,
+    target_name: str | None,
+    replay: str | None,
+    no_run: bool,
+    output_format: str,
+) -> int:
+    from tritonforge.report.json_verify import verify_json
+    from tritonforge.report.text_verify import verify_text
+    from tritonforge.verify import Gate
+
+    seed = _seed(replay)
+    (kernel,) = original.kernels
+    (other,) = candidate.kernels
+    with Progress() as progress:
+        async with target(workspace, target_name, progress) as session:
+            workload = workspace.workload(original, allow_run=not no_run, progress=progress)
+            found = await workload.calls_of(kernel, session)
+            if not found.calls:
+                raise NoLaunchKnown(found.note[:1].upper() + found.note[1:] + ".")
+            subject = workload.subject(kernel, found.calls)
+            text = _as_replacement(candidate, other, kernel, found.calls)
+            progress.say(f"comparing {kernel.name} with {candidate.analysis.file} …")
+            gate = Gate(session.worker, subject.program(), found.calls, on_device=session.measures)
+            if seed is not None:
+                gate.seed = seed
+            trialled = await gate.check(subject.program(text), tile=_largest_tile(found.calls, 64))
+    result = VerifyResult(
+        trialled.verdict, kernel, candidate.analysis.file, trialled.failing_input, trialled.difference
+    )
+    emit(output_format, lambda: verify_json(result), lambda: verify_text(result))
+    return 0 if trialled.verdict.accepted else 1
+
+
+def _seed(replay: str | None) -> int | None:
+    if replay is None:
+        return None
+    try:
+        return int(replay, 16)
+    except ValueError:
+        raise UsageError(f"{replay!r} is no replay id.", "Take it from the verdict of an earlier check.") from None
+
+
+def _as_replacement(candidate: Selected, other: Kernel, kernel: Kernel, calls: tuple[Call, ...]) -> str:
+    """Return the candidate's text so that it can stand in for the original's file."""
+    if other.name == kernel.name or not any(call.kernel_launch for call in calls):
+        return candidate.text
+    return f"{candidate.text}\n\n{kernel.name} = {other.name}\n"
+
+
+def _largest_tile(calls: tuple[Call, ...], least: int) -> int:
+    values = [
+        value.value
+        for call in calls
+        for launch in call.launches
+        for _, value in launch.constexprs
+        if isinstance(value, Scalar) and type(value.value) is int and value.value <= 65536
+    ]
+    return max([least, *values])

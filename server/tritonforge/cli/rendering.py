@@ -1,0 +1,46 @@
+"""Styled lines → the terminal. Colour only where stdout is a terminal that has it; plain text in a pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.style import Style as RichStyle
+from rich.text import Text
+
+from tritonforge.report.text import Line, Style, to_ascii
+
+_STYLES: dict[Style, RichStyle] = {
+    "plain": RichStyle(),
+    "title": RichStyle(bold=True),
+    "muted": RichStyle(dim=True),
+    "good": RichStyle(color="green"),
+    "warn": RichStyle(color="yellow"),
+    "bad": RichStyle(color="red"),
+    "code": RichStyle(color="cyan"),
+    "number": RichStyle(bold=True),
+    "add": RichStyle(color="green"),
+    "remove": RichStyle(color="red"),
+    "hunk": RichStyle(color="cyan", dim=True),
+}
+
+
+def print_lines(lines: Iterable[Line]) -> None:
+    """Print `lines` on stdout, in ASCII where its encoding shows nothing else."""
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    shown = list(lines)
+    if not _speaks_unicode(console.encoding):
+        shown = to_ascii(shown)
+    for line in shown:
+        text = Text()
+        for span in line.spans:
+            text.append(span.text, _STYLES[span.style])
+        console.print(text)
+
+
+def _speaks_unicode(encoding: str) -> bool:
+    try:
+        "×µ█".encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -1,0 +1,113 @@
+"""Examine a target by using it: start a worker, compile, interpret, look for a GPU."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from tritonforge.config import Settings, resolve_target
+from tritonforge.domain.errors import TritonForgeError
+from tritonforge.domain.launch import Call
+from tritonforge.domain.messages import Compare, Compile, Limits, Program
+from tritonforge.domain.profile import TargetInfo
+from tritonforge.domain.results import DoctorCheck, DoctorResult
+from tritonforge.jobs import JobError
+from tritonforge.jobs.session import Session, open_session
+from tritonforge.workload.specs import parse_spec
+
+OLDEST, NEWEST = (3, 2), (3, 9)
+"""The Triton versions that this tool is written for (tested with 3.6 and 3.7)."""
+_LIMITS = Limits(seconds=60.0)
+_SOURCE = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def probe(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+
+def double(x):
+    out = torch.empty_like(x)
+    probe[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
+    return out
+"""
+
+
+async def examine(settings: Settings, name: str | None = None) -> DoctorResult:
+    """Return what works on the target called `name` (default: the configured one).
+
+    Raises:
+        UsageError: when no such target is configured.
+    """
+    target = resolve_target(settings, name)
+    checks: list[DoctorCheck] = []
+    info = TargetInfo(target.name, "unknown", None, None, None, None)
+    try:
+        async with open_session(settings, name) as session:
+            info = session.info
+            checks += _environment(session)
+            with tempfile.TemporaryDirectory(prefix="tritonforge-doctor-") as folder:
+                checks += await _uses(session, Path(folder))
+            checks.append(_gpu(session))
+    except TritonForgeError as error:
+        checks.append(DoctorCheck("worker", ok=False, detail=error.message, mend=error.mend))
+    return DoctorResult(info, tuple(checks))
+
+
+def _environment(session: Session) -> list[DoctorCheck]:
+    described = session.described
+    version = tuple(int(part) for part in (described.triton or "0.0").split(".")[:2] if part.isdigit())
+    known = OLDEST <= version <= NEWEST
+    return [
+        DoctorCheck("worker", ok=True, detail=f"Python {described.python} at {described.executable}"),
+        DoctorCheck("torch", ok=True, detail=str(described.torch)),
+        DoctorCheck(
+            "triton",
+            ok=known,
+            detail=str(described.triton),
+            mend="" if known else f"Use a Triton from {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}.",
+        ),
+        *(DoctorCheck("problem", ok=False, detail=problem) for problem in described.problems),
+    ]
+
+
+async def _uses(session: Session, folder: Path) -> list[DoctorCheck]:
+    (folder / "probe.py").write_text(_SOURCE)
+    program = Program(str(folder), "probe.py", (("probe.py", _SOURCE),))
+    call = parse_spec("x=fp32[1000]", file="probe.py", function="double")
+    return [await _compiles(session, program, call), await _interprets(session, program, call)]
+
+
+async def _compiles(session: Session, program: Program, call: Call) -> DoctorCheck:
+    name = f"compile for {session.arch}"
+    try:
+        result = await session.worker.run(Compile(program, call, session.arch), limits=_LIMITS)
+    except JobError as error:
+        return DoctorCheck(name, ok=False, detail=error.failure.message)
+    (launch,) = result.launches
+    if launch.error:
+        return DoctorCheck(name, ok=False, detail=launch.error, mend="Choose an arch that this Triton compiles for.")
+    return DoctorCheck(name, ok=True, detail=f"{launch.compile_ms:.0f} ms")
+
+
+async def _interprets(session: Session, program: Program, call: Call) -> DoctorCheck:
+    try:
+        result = await session.worker.run(Compare(program, program, (call,)), limits=_LIMITS)
+    except JobError as error:
+        return DoctorCheck("verify in the interpreter", ok=False, detail=error.failure.message)
+    (outcome,) = result.outcomes
+    return DoctorCheck(
+        "verify in the interpreter", ok=outcome.status == "equal", detail=outcome.detail or f"{outcome.seconds:.2f} s"
+    )
+
+
+def _gpu(session: Session) -> DoctorCheck:
+    gpu = session.gpu
+    if gpu is not None:
+        return DoctorCheck("gpu", ok=True, detail=f"{gpu.name}, {gpu.arch}, driver {gpu.driver}")
+    # A target that compiles for another machine's architecture is whole without a GPU.
+    return DoctorCheck("gpu", ok=True, detail="none: times are predicted, not measured")
