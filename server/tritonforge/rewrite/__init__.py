@@ -1,1 +1,29 @@
-"""`Kernel` + findings → candidates, behind one protocol."""
+"""`Kernel` + findings → candidates, behind one protocol; edits as diffs, and written to disk."""
+
+from __future__ import annotations
+
+from tritonforge.rewrite.apply import ChangedOnDisk, apply_to_disk
+from tritonforge.rewrite.diff import unified_diff
+from tritonforge.rewrite.engine import RuleEngine
+from tritonforge.rewrite.protocol import Engine, Refusal, Task
+from tritonforge.rewrite.rules.launch_parameters import rewrite_launch
+from tritonforge.rewrite.space import parameter_space, proposals
+
+__all__ = [
+    "ChangedOnDisk",
+    "Engine",
+    "Refusal",
+    "RuleEngine",
+    "Task",
+    "apply_to_disk",
+    "default_engines",
+    "parameter_space",
+    "proposals",
+    "rewrite_launch",
+    "unified_diff",
+]
+
+
+def default_engines() -> tuple[Engine, ...]:
+    """Return the engines that are asked when none were chosen."""
+    return (RuleEngine(),)

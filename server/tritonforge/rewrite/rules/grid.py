@@ -68,12 +68,13 @@ def _terms(node: ast.expr) -> Iterator[ast.expr]:
 class Grid:
     """What a grid expression is made of.
 
-    `axes` maps an axis to the expressions it is computed from; what cannot be told apart is under None. `roots` are the
-    stretches of source it is read from: the expression at the launch, values of variables, functions. `meta` are names
-    by which functions of the grid see the launch's values.
+    `axes` maps an axis to its alternatives (branches of a conditional grid), each the expressions that it is computed
+    from; what belongs to no known axis is under None. `roots` are the stretches of source it is read from: the expression
+    at the launch, values of variables, functions. `meta` are names by which functions of the grid see the launch's
+    values.
     """
 
-    axes: dict[int | None, list[ast.expr]] = field(default_factory=dict)
+    axes: dict[int | None, list[list[ast.expr]]] = field(default_factory=dict)
     roots: list[ast.AST] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
     meta: set[str] = field(default_factory=set)
@@ -143,19 +144,24 @@ def _split_function(scopes: Scopes, grid: Grid, function: Function, depth: int) 
 
 
 def _add(scopes: Scopes, grid: Grid, axis: int | None, node: ast.expr) -> None:
-    """Record `node` for `axis`, and the expressions behind the variables that it reads."""
-    grid.axes.setdefault(axis, []).append(node)
-    for name in ast.walk(node):
-        variable = scopes.resolve(name) if isinstance(name, ast.Name) else None
-        value = variable.single if variable is not None else None
-        if variable is None or not isinstance(value, ast.expr) or literal_in(value) is not None:
-            continue
-        if isinstance(value, ast.Lambda) or value in grid.axes.get(axis, ()):
-            continue
-        if not any(root is value for root in grid.roots):
-            grid.roots.append(value)
-            grid.variables.append(variable)
-        _add(scopes, grid, axis, value)
+    """Record `node` as an alternative for `axis`, with the expressions behind the variables that it reads."""
+    alternative: list[ast.expr] = []
+    grid.axes.setdefault(axis, []).append(alternative)
+    pending = [node]
+    while pending:
+        expression = pending.pop()
+        alternative.append(expression)
+        for name in ast.walk(expression):
+            variable = scopes.resolve(name) if isinstance(name, ast.Name) else None
+            value = variable.single if variable is not None else None
+            if variable is None or not isinstance(value, ast.expr) or literal_in(value) is not None:
+                continue
+            if isinstance(value, ast.Lambda) or value in alternative or value in pending:
+                continue
+            pending.append(value)
+            if variable not in grid.variables:
+                grid.variables.append(variable)
+                grid.roots.append(value)
 
 
 def meta_key(grid: Grid, node: ast.AST) -> str | None:

@@ -135,7 +135,8 @@ class _Plan:
             return every
         line = launch.call_site.line
         at = tuple(i for i in every if self.sites[i].call.lineno <= line <= (self.sites[i].call.end_lineno or 0))
-        return at or every
+        hosts = [s.host for s in self.kernel.launch_sites if s.file == self.kernel.file]
+        return at or tuple(i for i in every if hosts[i] and hosts[i] == launch.call_site.function) or every
 
     def solve(self) -> tuple[Edit, ...]:
         """Find edits, detaching shared places and letting other sites join until nothing is in the way."""
@@ -172,7 +173,7 @@ class _Plan:
                     if setting.literal is literal:
                         changes[i][name] = value
         for i in sorted(changes):
-            self._site(draft, i, changes[i], places, detached, frozenset(changes))
+            self._site(draft, i, changes, places, detached)
         return draft
 
     def _changes(self, site: int, wanted: Mapping[str, int], *, chosen: bool) -> dict[str, int]:
@@ -225,12 +226,11 @@ class _Plan:
         self,
         draft: _Draft,
         site: int,
-        change: Mapping[str, int],
+        changes: Mapping[int, Mapping[str, int]],
         places: Mapping[ast.expr, int],
         detached: Mapping[ast.expr, str],
-        joined: frozenset[int],
     ) -> None:
-        node, settings = self.sites[site], self.values[site]
+        node, settings, change = self.sites[site], self.values[site], changes[site]
         for name, value in change.items():
             setting = settings[name]
             if setting.literal in places:
@@ -249,7 +249,7 @@ class _Plan:
             return
         edits = grid_edits(self.settings, node, self.grids[site], tile_change)
         for replaced, text in edits.replacements.items():
-            self._check_shared(replaced, site, change, joined)
+            self._check_shared(replaced, site, changes)
             draft.replacements.set(replaced, text)
         if node.host is not None and edits.divisions:
             for replaced, text in same_divisions(node.host, edits, tile_change).replacements.items():
@@ -281,15 +281,17 @@ class _Plan:
                         dropped.add(variable)
         return TileChange(old, new, by_variable, frozenset(dropped))
 
-    def _check_shared(self, node: ast.expr, site: int, change: Mapping[str, int], joined: frozenset[int]) -> None:
+    def _check_shared(self, node: ast.expr, site: int, changes: Mapping[int, Mapping[str, int]]) -> None:
         other = self.sharing.other_grid(node, site)
         if other is None:
             return
         if other in self.sites:
             index = self.sites.index(other)
-            if any(self.values[index][n].value != self.values[site][n].value for n in change if n not in OPTIONS):
+            if any(
+                self.values[index][n].value != self.values[site][n].value for n in changes[site] if n not in OPTIONS
+            ):
                 raise Refused(f"the launch at line {other.call.lineno} shares this grid and has other values")
-            if index not in joined:
+            if index not in changes:
                 raise _Join(index)
             return
         raise Refused(f"the grid is shared with another kernel's launch at line {other.call.lineno}")

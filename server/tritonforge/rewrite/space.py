@@ -1,0 +1,355 @@
+"""Which values a launch's tiles, warps and stages may take, and in which order a small search should try them.
+
+Everything here is known before compiling: it follows from the source, the recorded launch and the architecture, and
+only decides what is tried and when. Nothing is concluded from it about speed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tritonforge.compilation.architectures import Architecture, architecture
+from tritonforge.domain.finding import Bottleneck, BottleneckClass, Finding
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.launch import Launch, Scalar, Tensor, tensors_of
+from tritonforge.prediction.gpus import gpu_for
+from tritonforge.rewrite.shapes import DOTS, LINES, STAGES, WARPS
+
+Values = dict[str, int]
+
+MAX_ELEMENTS = 131_072
+"""Of one block. Triton allows 2²⁰; nothing above this fits the registers of a program of 16 warps."""
+
+MIN_DOT = 16
+"""The smallest extent of a `tl.dot` on every axis (Triton 3.2–3.9, 16-bit operands, NVIDIA)."""
+
+_FIXED = {"next_power_of_2", "call", "expression", "kwargs", "heuristic"}
+_KINDS: dict[str, BottleneckClass] = {
+    "tile-too-small": "tile-too-small",
+    "block-too-small": "block-too-small",
+    "local-memory-traffic": "register-spill",
+    "low-occupancy": "low-occupancy",
+    "grid-too-small": "grid-too-small",
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One value that may be set: `values` the most promising first; `current` what the launch runs with, if known."""
+
+    name: str
+    values: tuple[int, ...]
+    current: int | None
+
+
+class DotTiles(NamedTuple):
+    """Which tile parameters are the extents of the kernel's dot; None where an extent is not one of them."""
+
+    m: str | None
+    n: str | None
+    k: str | None
+
+
+def parameter_space(
+    kernel: Kernel, launch: Launch, findings: Sequence[Finding], bottleneck: Bottleneck | None, arch: str
+) -> tuple[Parameter, ...]:
+    """Return what may be set on `launch`, tiles first, then `num_warps` and, where a loop loads, `num_stages`.
+
+    A tile that covers a whole row, or whose value the source computes, keeps its current value alone. Empty when the
+    kernel is autotuned over configs that are not written out: there is no place where a value could be set.
+    """
+    if kernel.autotune is not None and not kernel.autotune.configs:
+        return ()
+    facts = _Facts.of(kernel, launch, arch)
+    order = list(_ordered(facts, _kind(findings, bottleneck)))
+    out = []
+    for name in facts.names:
+        tried = tuple(dict.fromkeys(values[name] for values in order))
+        current = facts.current.get(name)
+        fixed = () if current is None else (current,)
+        out.append(Parameter(name, fixed if name in facts.fixed else tried or fixed, current))
+    return tuple(out)
+
+
+def proposals(
+    space: Sequence[Parameter],
+    kernel: Kernel,
+    launch: Launch,
+    *,
+    findings: Sequence[Finding],
+    bottleneck: Bottleneck | None,
+    arch: str,
+    limit: int | None = None,
+) -> Iterator[Values]:
+    """Yield values for the parameters of `space` that are not fixed, in the order in which to try them.
+
+    Deterministic; every one differs from what the launch runs with and is plausible. `limit` bounds how many: by
+    default 32 for kernels with a dot and 20 for others.
+    """
+    allowed = {p.name: set(p.values) for p in space if len(p.values) > 1}
+    if not allowed:
+        return
+    facts = _Facts.of(kernel, launch, arch)
+    current = {n: facts.current.get(n) for n in allowed}
+    seen: set[tuple[tuple[str, int], ...]] = set()
+    limit = limit if limit is not None else (32 if kernel.dots else 20)
+    for values in _ordered(facts, _kind(findings, bottleneck)):
+        chosen = {n: values[n] for n in allowed if n in values}
+        key = tuple(sorted(chosen.items()))
+        if key in seen or chosen == current or any(v not in allowed[n] for n, v in chosen.items()):
+            continue
+        seen.add(key)
+        yield chosen
+        if len(seen) >= limit:
+            return
+
+
+def is_plausible(values: Mapping[str, int], kernel: Kernel, launch: Launch, arch: str) -> bool:
+    """Tell whether it makes sense to compile `launch` with `values`; `implausible` says why not."""
+    return implausible(values, kernel, launch, arch) is None
+
+
+def implausible(values: Mapping[str, int], kernel: Kernel, launch: Launch, arch: str) -> str | None:
+    """Return why `launch` with `values` cannot compile or cannot be any good, or None.
+
+    Values that are not given are those of the launch. Shared memory is estimated as the dot's operands times stages.
+    """
+    return _implausible(values, _Facts.of(kernel, launch, arch))
+
+
+def dot_tiles(kernel: Kernel) -> DotTiles:
+    """Tell which tile is M, N and K of the kernel's dot.
+
+    K is the tile that the innermost loop around the dot steps by, M and N those that multiply program ids, in order of
+    axes. Where a loop steps over a result axis (attention), that tile is N and there is no K. Names that end in M, N
+    or K decide what the structure leaves open.
+    """
+    tiles = kernel.tiles
+    placed = [t for _, names in sorted(kernel.program_axes) for t in names if t in tiles]
+    placed = [t for t in tiles if t in placed]
+    steps = [kernel.loops[i].step_tile for dot in kernel.dots for i in dot.loops if i < len(kernel.loops)]
+    stepped = [t for t in steps if t is not None and t in tiles and t not in placed]
+    by_name = {letter: next((t for t in tiles if t.upper().endswith(letter)), None) for letter in "MNK"}
+    m = by_name["M"] if by_name["M"] in placed or not placed else placed[0]
+    rest = [t for t in placed if t != m]
+    n = by_name["N"] if by_name["N"] in rest or (not rest and by_name["N"] in stepped) else next(iter(rest), None)
+    k = next((t for t in stepped if t not in {m, n}), None)
+    if k is None and by_name["K"] not in {m, n}:
+        k = by_name["K"]
+    if n is None and k is None:
+        n = next((t for t in tiles if t != m), None)
+    return DotTiles(m, n, k)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    kernel: Kernel
+    current: dict[str, int]
+    fixed: frozenset[str]
+    names: tuple[str, ...]
+    staged: bool
+    dots: DotTiles
+    operand_bytes: int
+    limits: Architecture
+    units: int
+    programs: int
+    largest: int
+
+    @classmethod
+    def of(cls, kernel: Kernel, launch: Launch, arch: str) -> _Facts:
+        pairs = (*launch.config.constexprs, *launch.config.options)
+        current = {n: v.value for n, v in pairs if isinstance(v, Scalar) and type(v.value) is int}
+        sources: dict[str, set[str]] = {}
+        for site in kernel.launch_sites:
+            for name, value in site.constexprs:
+                sources.setdefault(name, set()).add(value.source)
+        tuned = {n for c in (kernel.autotune.configs if kernel.autotune else ()) for n, _ in c.constexprs}
+        tiles = [t for t in kernel.tiles if t in current]
+        fixed = {t for t in tiles if t not in tuned and (sources.get(t, set()) & _FIXED or kernel.autotune)}
+        loads = any(a.kind == "load" and a.loops and a.block is not False for a in kernel.accesses)
+        names = (*tiles, "num_warps", *(("num_stages",) if loads else ()))
+        tensors = [t for _, v in launch.problem.arguments for t in tensors_of(v)]
+        scalars = [v.value for _, v in launch.problem.arguments if isinstance(v, Scalar) and type(v.value) is int]
+        extents = [*scalars, *(e for t in tensors for e in (*t.shape, t.elements))]
+        spec = gpu_for(arch)
+        return cls(
+            kernel,
+            current,
+            frozenset(fixed),
+            names,
+            loads,
+            dot_tiles(kernel) if kernel.dots else DotTiles(None, None, None),
+            _operand_bytes(tensors),
+            _architecture(arch),
+            spec.sms if spec else 100,
+            launch.programs,
+            max(extents, default=0),
+        )
+
+    def filled(self, values: Mapping[str, int]) -> Values:
+        """Return `values` with the launch's own for what they leave out."""
+        return {"num_warps": 4, "num_stages": 3} | self.current | dict(values)
+
+    def elements(self, values: Mapping[str, int]) -> int:
+        """Return the elements of the largest block that the tiles span: M×N of a dot, else all tiles together."""
+        full = self.filled(values)
+        m, n, _ = self.dots
+        names = [t for t in (m, n) if t is not None] if self.kernel.dots else list(self.kernel.tiles)
+        return math.prod(full.get(t, 1) for t in names)
+
+    def programs_with(self, values: Mapping[str, int]) -> float:
+        """Return how many programs the grid would have."""
+        full = self.filled(values)
+        ratio = 1.0
+        for tile in dict.fromkeys(t for _, tiles in self.kernel.program_axes for t in tiles):
+            if tile in self.current and tile in full:
+                ratio *= self.current[tile] / full[tile]
+        return self.programs * ratio
+
+
+def _architecture(arch: str) -> Architecture:
+    """Return the limits of `arch`; for one that is not known, those of its vendor's tightest."""
+    known = architecture(arch) or architecture("gfx942" if arch.startswith("gfx") else "sm_86")
+    assert known is not None
+    return known
+
+
+def _operand_bytes(tensors: Sequence[Tensor]) -> int:
+    sizes = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int8": 1, "uint8": 1}
+    widths = [sizes.get(t.dtype, 1 if t.dtype.startswith("float8") else 4) for t in tensors if t.elements > 1]
+    # Operands outweigh results in a dot's shared memory, and are at most as wide.
+    return min(widths, default=2)
+
+
+def _kind(findings: Sequence[Finding], bottleneck: Bottleneck | None) -> BottleneckClass:
+    if bottleneck is not None and bottleneck.kind != "unknown":
+        return bottleneck.kind
+    return next((_KINDS[f.name] for f in findings if f.name in _KINDS), "unknown")
+
+
+def _implausible(values: Mapping[str, int], facts: _Facts) -> str | None:
+    full = facts.filled(values)
+    warps, stages = full["num_warps"], full["num_stages"]
+    if warps not in WARPS:
+        return f"num_warps={warps} is not one of 1, 2, 4, 8, 16"
+    if facts.staged and not 1 <= stages <= 5:
+        return f"num_stages={stages} is not within 1 to 5"
+    for tile in facts.kernel.tiles:
+        if tile in values and (values[tile] < 1 or values[tile] & (values[tile] - 1)):
+            return f"{tile}={values[tile]} is no power of two"
+    elements = facts.elements(values)
+    threads = facts.limits.warp * warps
+    if elements > MAX_ELEMENTS:
+        return f"a block of {elements} elements does not fit a program's registers"
+    if elements < threads and any(t not in facts.fixed for t in facts.names if t in facts.kernel.tiles):
+        return f"a block of {elements} elements leaves threads of {warps} warps idle"
+    return _implausible_dot(full, facts, threads) if facts.kernel.dots else None
+
+
+def _implausible_dot(full: Mapping[str, int], facts: _Facts, threads: int) -> str | None:
+    m, n, k = (full.get(t) if t is not None else None for t in facts.dots)
+    for name, extent in zip(facts.dots, (m, n, k), strict=True):
+        if name is not None and extent is not None and extent < MIN_DOT:
+            return f"{name}={extent} is below {MIN_DOT}, the least of a dot"
+    if m and n and m * n / threads >= facts.limits.registers_per_thread:
+        return f"an accumulator of {m}×{n} takes more registers than {full['num_warps']} warps have"
+    if m and n and k:
+        shared = (m + n) * k * facts.operand_bytes * max(full["num_stages"], 1)
+        if shared > facts.limits.shared_per_program:
+            return (
+                f"its operands need about {shared} bytes of shared memory, {facts.limits.shared_per_program} are there"
+            )
+    return None
+
+
+def _ordered(facts: _Facts, kind: BottleneckClass) -> Iterator[Values]:
+    """Yield full values for all names of the space, plausible, in order of promise, perhaps repeatedly."""
+    tiles = _dot_values(facts) if facts.kernel.dots else _block_values(facts)
+    options = _option_values(facts)
+    if kind in {"latency", "dram-bandwidth", "at-roofline", "launch-bound"}:
+        everything = [*options, *tiles]
+    elif kind in {"register-spill", "low-occupancy"}:
+        everything = sorted([*options, *tiles], key=lambda v: _pressure_distance(v, facts))
+    elif kind == "grid-too-small":
+        everything = [*sorted(tiles, key=facts.elements), *options]
+    else:
+        everything = [*tiles[:12], *options[:4], *tiles[12:], *options[4:]]
+    usable = [v for v in everything if _implausible(v, facts) is None]
+    # Tiles with which most of the GPU would idle come last; a launch that small already has nothing to lose.
+    full = [v for v in usable if facts.programs_with(v) >= min(facts.units / 2, facts.programs)]
+    yield from full
+    yield from (v for v in usable if v not in full)
+
+
+def _pressure_distance(values: Values, facts: _Facts) -> float:
+    """Return how far the elements per thread are from half of today's: what a spilling kernel should try first."""
+    now = facts.elements({}) / facts.filled({})["num_warps"]
+    then = facts.elements(values) / values["num_warps"]
+    return abs(math.log2(then / (now / 2)))
+
+
+def _complete(facts: _Facts, given: Mapping[str | None, int], warps: int, stages: int) -> Values:
+    values = {n: facts.current[n] if n in facts.fixed else given.get(n, facts.current.get(n, 0)) for n in facts.names}
+    values["num_warps"] = warps
+    if facts.staged:
+        values["num_stages"] = stages
+    return values
+
+
+def _option_values(facts: _Facts) -> list[Values]:
+    """Return today's tiles with other warps and stages, warps that give a thread 4 to 16 elements first."""
+    now = facts.filled({})
+    each = facts.elements({}) / facts.limits.warp
+    warps = sorted(WARPS, key=lambda w: (abs(math.log2(max(each, 1) / w) - 3), w))
+    stages: Iterable[int] = STAGES if facts.staged else (now["num_stages"],)
+    pairs = sorted(
+        itertools.product(warps, stages), key=lambda p: p[0] != now["num_warps"] and p[1] != now["num_stages"]
+    )
+    return [_complete(facts, {}, w, s) for w, s in pairs]
+
+
+def _dot_values(facts: _Facts) -> list[Values]:
+    m, n, k = facts.dots
+    out = []
+    for shape in DOTS:
+        deep = max(MIN_DOT, shape.k * 2 // facts.operand_bytes)
+        out.append(_complete(facts, {m: shape.m, n: shape.n, k: deep}, shape.warps, shape.stages))
+    return out
+
+
+def _block_values(facts: _Facts) -> list[Values]:
+    """Return blocks for kernels without a dot: lines of 128 to 16,384 elements, rectangles, neighbours of today's."""
+    stages = facts.filled({})["num_stages"]
+    free = [t for t in facts.names if t in facts.kernel.tiles and t not in facts.fixed]
+    cap = 1 << max(facts.largest - 1, 1).bit_length() if facts.largest else MAX_ELEMENTS
+    if len(free) == 1:
+        rest = facts.elements({}) // max(facts.current[free[0]], 1)
+        lines = [(size // rest, warps) for size, warps in LINES if 1 <= size // rest <= cap]
+        plain = [_complete(facts, {free[0]: size}, warps, stages) for size, warps in lines]
+        deep = [
+            _complete(facts, {free[0]: size}, warps, s) for size, warps in lines[:4] for s in (2, 4) if facts.staged
+        ]
+        return [*plain[:8], *deep, *plain[8:]]
+    if len(free) == 2:
+        sizes = [1 << e for e in range(11)]
+        pairs = [p for p in itertools.product(sizes, sizes) if 512 <= p[0] * p[1] <= 16384]
+        now = tuple(facts.current[t] for t in free)
+        near = sorted(
+            pairs, key=lambda p: (_distance(p, now) > 2, abs(math.log2(p[0] * p[1] / 4096)), _distance(p, now), p)
+        )
+        return [
+            _complete(facts, dict(zip(free, pair, strict=True)), warps, stages)
+            for pair in near[:16]
+            for warps in (4, 8)
+        ]
+    moves = [(t, to) for up in (2, 4) for t in free for to in (facts.current[t] * up,)]
+    moves += [(t, facts.current[t] // 2) for t in free if facts.current[t] > 1]
+    return [_complete(facts, {tile: to}, warps, stages) for tile, to in moves for warps in (4, 8)]
+
+
+def _distance(a: tuple[int, ...], b: tuple[int, ...]) -> float:
+    return sum(abs(math.log2(x / max(y, 1))) for x, y in zip(a, b, strict=True))
