@@ -203,6 +203,8 @@ class RecordedLaunch:
     grid: tuple[int, int, int]
     call_site: CallSite
     autotuned: bool = False
+    count: int = 1
+    """How often its call made this launch (counting those that differ in values only)."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,8 @@ class Call:
     """One call of a host function that can be repeated.
 
     `file` (workspace-relative, or absolute outside it) and `function` (qualified, reachable by attribute access from
-    the module) name it; `arguments` are positional, `keywords` by name. When `kernel_launch` is set there is no host
+    the module) name it; `arguments` are positional, `keywords` by name. The functions `__main__` and `__module__` stand
+    for running the file as a program and for importing it. When `kernel_launch` is set there is no host
     function: the kernel `function` is launched directly with these arguments over the grid given there.
     """
 
@@ -222,6 +225,8 @@ class Call:
     seed: int = 0
     launches: tuple[RecordedLaunch, ...] = ()
     kernel_launch: KernelLaunch | None = None
+    count: int = 1
+    """How often the recorded program made this call (counting those that differ in values only)."""
 
 
 @dataclass(frozen=True)

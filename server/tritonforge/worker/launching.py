@@ -1,0 +1,275 @@
+"""Take launches out of Triton's hands: what was launched, from where, with which options, over which grid."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import inspect
+import linecache
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CodeType, FrameType, SimpleNamespace
+from typing import Any
+
+from tritonforge.domain.launch import CallSite, RecordedLaunch, Scalar
+from tritonforge.worker.failures import JobFailed
+from tritonforge.worker.fakecuda.patches import Patches
+from tritonforge.worker.places import relative
+from tritonforge.worker.values import Describing, describe
+
+_OURS = os.path.dirname(os.path.realpath(__file__)) + os.sep
+_DEFAULTS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1}
+_NOT_OPTIONS = {"debug", "instrumentation_mode", "ir_override", "stream", "device", "device_type", "warmup"}
+
+
+@dataclass
+class LaunchEvent:
+    """One launch as it reached Triton: the jitted function, its bound parameters, options and resolved grid."""
+
+    kernel: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    bound: dict[str, Any]
+    options: dict[str, Any]
+    grid: tuple[int, int, int]
+    frame: FrameType | None
+    autotuned: bool
+
+    @property
+    def name(self) -> str:
+        """Return the kernel's qualified name."""
+        return qualified_name(self.kernel)
+
+
+Taker = Callable[[LaunchEvent], Any]
+"""Gets each launch in place of the GPU; what it returns is what `kernel[grid](…)` returns."""
+
+
+def qualified_name(kernel: Any) -> str:
+    """Return the kernel function's qualified name without `<locals>`."""
+    return str(kernel.fn.__qualname__).replace("<locals>.", "")
+
+
+@contextlib.contextmanager
+def taking_launches(take: Taker) -> Iterator[None]:
+    """Hand every launch of a `JITFunction` to `take`; autotuners use their first configuration without measuring."""
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.jit import JITFunction
+
+    patches = Patches()
+    tuned = _Tuned()
+
+    def run(self: Any, *args: Any, grid: Any = None, warmup: bool = False, **kwargs: Any) -> Any:
+        if warmup:
+            return CompiledStub(kwargs)
+        for hook in getattr(self, "pre_run_hooks", ()):
+            hook(*args, **kwargs)
+        bound, options = bind(self, args, kwargs)
+        resolved = resolve_grid(grid, bound)
+        if 0 in resolved:
+            return CompiledStub(kwargs)
+        event = LaunchEvent(self, args, kwargs, bound, options, resolved, user_frame(), tuned.depth > 0)
+        result = take(event)
+        return CompiledStub(kwargs) if result is None else result
+
+    run.original = JITFunction.run  # type: ignore[attr-defined]  # what compiles, for those who want that of a launch
+    patches.set(JITFunction, "run", run)
+    patches.set(Autotuner, "run", functools.partialmethod(_run_first_config, tuned))
+    try:
+        yield
+    finally:
+        patches.restore()
+
+
+@dataclass
+class _Tuned:
+    depth: int = 0
+
+
+def first_config(tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the configuration an autotuner would try first, after its own pruning where that works."""
+    tuner.nargs = dict(zip(tuner.arg_names, args))
+    with contextlib.suppress(Exception):
+        pruned = list(tuner.prune_configs(kwargs))
+        if pruned:
+            return pruned[0]
+    return tuner.configs[0]
+
+
+def _run_first_config(self: Any, tuned: _Tuned, *args: Any, **kwargs: Any) -> Any:
+    config = first_config(self, args, kwargs)
+    self.best_config = config
+    if config.pre_hook is not None:
+        config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
+    tuned.depth += 1
+    try:
+        return self.fn.run(*args, **kwargs, **config.all_kwargs())
+    finally:
+        tuned.depth -= 1
+        self.nargs = None
+
+
+class CompiledStub:
+    """Stands for the compiled kernel that a launch or `warmup` returns; figures are those of a middling kernel."""
+
+    n_regs = 64
+    n_spills = 0
+    n_max_threads = 1024
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.metadata = SimpleNamespace(
+            shared=16384,
+            num_warps=options.get("num_warps", 4),
+            num_stages=options.get("num_stages", 3),
+            num_ctas=options.get("num_ctas", 1),
+            name="",
+        )
+        self.asm: dict[str, str] = {}
+        self.function = self.module = None
+
+    def _init_handles(self) -> None:
+        return None
+
+    def run(self, *_args: Any, **_kwargs: Any) -> None:
+        """Launch nothing."""
+
+    def __getitem__(self, _grid: Any) -> Callable[..., None]:
+        return lambda *_a, **_k: None
+
+
+def bind(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Bind a launch's arguments to the kernel's parameters; what is no parameter is an option of the compiler.
+
+    `num_warps` and its like count as options even where they are parameters too, as Triton does.
+    """
+    signature: inspect.Signature = getattr(kernel, "signature", None) or inspect.signature(kernel.fn)
+    own = {k: v for k, v in kwargs.items() if k in signature.parameters}
+    bound = signature.bind(*args, **own)
+    bound.apply_defaults()
+    rest = {k: v for k, v in kwargs.items() if k not in signature.parameters and k not in _NOT_OPTIONS}
+    options = {**_DEFAULTS, **rest}
+    for name in _DEFAULTS:
+        if name in bound.arguments and isinstance(bound.arguments[name], int):
+            options[name] = bound.arguments[name]
+    return dict(bound.arguments), {k: v for k, v in options.items() if v is not None}
+
+
+def resolve_grid(grid: Any, bound: dict[str, Any]) -> tuple[int, int, int]:
+    """Return the grid's three extents; callables are called with the bound parameters."""
+    if callable(grid):
+        grid = grid(bound)
+    if isinstance(grid, int):
+        grid = (grid,)
+    extents = [int(n) for n in grid] + [1, 1, 1]
+    return extents[0], extents[1], extents[2]
+
+
+def user_frame() -> FrameType | None:
+    """Return the innermost frame that is neither ours nor Triton's nor torch's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not _is_machinery(frame.f_code.co_filename):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_machinery(filename: str) -> bool:
+    real = os.path.realpath(filename)
+    parts = real.replace(os.sep, "/")
+    return (
+        real.startswith(_OURS)
+        or "/site-packages/triton/" in parts
+        or "/site-packages/torch/" in parts
+        or filename.startswith("<frozen")
+        or os.path.basename(os.path.dirname(real)) == "contextlib"
+        or parts.endswith(("/contextlib.py", "/functools.py"))
+    )
+
+
+def describe_launch(event: LaunchEvent, root: str, known: Describing) -> RecordedLaunch:
+    """Describe a launch in the nouns."""
+    kernel = event.kernel
+    constexprs = constexpr_names(kernel)
+    arguments = tuple((n, describe(v, known)) for n, v in event.bound.items() if n not in constexprs)
+    file, line = kernel_position(kernel)
+    return RecordedLaunch(
+        kernel_file=relative(file, root),
+        kernel=event.name,
+        kernel_line=line,
+        arguments=arguments,
+        constexprs=tuple((n, describe(v, known)) for n, v in event.bound.items() if n in constexprs),
+        options=tuple((n, describe(v, known)) for n, v in sorted(event.options.items()) if _is_plain(v)),
+        grid=event.grid,
+        call_site=call_site(event.frame, root),
+        autotuned=event.autotuned,
+    )
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (int, float, str, bool, tuple, list))
+
+
+def constexpr_names(kernel: Any) -> frozenset[str]:
+    """Return the names of the kernel's constexpr parameters, however their annotation is written."""
+    params = getattr(kernel, "params", None)
+    if params is not None:
+        return frozenset(p.name for p in params if p.is_constexpr)
+    return frozenset(n for n, kind in getattr(kernel.fn, "__annotations__", {}).items() if "constexpr" in str(kind))
+
+
+def kernel_position(kernel: Any) -> tuple[str, int]:
+    """Return the file of a kernel and the line of its `def`."""
+    code: CodeType = kernel.fn.__code__
+    line = code.co_firstlineno
+    for offset, text in enumerate(linecache.getlines(code.co_filename)[line - 1 : line + 200]):
+        if text.lstrip().startswith(("def ", "async def ")):
+            return code.co_filename, line + offset
+    return code.co_filename, line
+
+
+def call_site(frame: FrameType | None, root: str) -> CallSite:
+    """Say where a frame stands: file, line, and the qualified name of its function ("" at module level)."""
+    if frame is None:
+        return CallSite("", 0, "")
+    return CallSite(relative(frame.f_code.co_filename, root), frame.f_lineno, code_name(frame.f_code))
+
+
+def code_name(code: CodeType) -> str:
+    """Return a code object's qualified name without `<locals>`, "" for a module's."""
+    if code.co_name == "<module>":
+        return ""
+    name = getattr(code, "co_qualname", None)  # Python 3.11
+    if name is None:
+        name = _names_in(code.co_filename).get((code.co_firstlineno, code.co_name), code.co_name)
+    return str(name).replace("<locals>.", "")
+
+
+@functools.lru_cache(maxsize=64)
+def _names_in(filename: str) -> dict[tuple[int, str], str]:
+    """Map (first line, name) to the qualified name of every function of a file, for Python 3.10."""
+    names: dict[tuple[int, str], str] = {}
+
+    def visit(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                first = min([child.lineno, *(d.lineno for d in child.decorator_list)])
+                names[first, child.name] = prefix + child.name
+                visit(child, f"{prefix}{child.name}.")
+            else:
+                visit(child, prefix)
+
+    with contextlib.suppress(SyntaxError):
+        visit(ast.parse("".join(linecache.getlines(filename))), "")
+    return names
+
+
+def scalar_option(value: Any) -> Any:
+    """Return the plain value of a described option."""
+    if isinstance(value, Scalar):
+        return value.value
+    raise JobFailed("unsupported", f"The launch option {value!r} is no plain value.")

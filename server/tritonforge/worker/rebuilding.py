@@ -1,0 +1,266 @@
+"""Rebuild the arguments of a `Call` from their descriptions: seeded, with the described strides, aliases and alignment."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib
+import math
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from tritonforge.domain.launch import (
+    Call,
+    Distribution,
+    Entries,
+    ExactValues,
+    Items,
+    Opaque,
+    Scalar,
+    Symbol,
+    Tensor,
+    Value,
+)
+from tritonforge.worker.failures import JobFailed
+
+_ALIGNED = 256
+
+Filler = Callable[[Any], None]
+"""Fills a tensor that no correct program reads before it writes."""
+
+
+@dataclass
+class Rebuilt:
+    """Arguments ready to be passed, and every tensor among them under its path (`x`, `args[0]`, `weights.a[1]`)."""
+
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    tensors: dict[str, Any] = field(default_factory=dict)
+
+
+def rebuild(
+    call: Call, *, device: str = "cpu", names: tuple[str, ...] = (), fill_unset: Filler | None = None
+) -> Rebuilt:
+    """Build the call's arguments in memory of `device`.
+
+    The same call gives the same values on the same kind of device: each tensor is drawn from `call.seed` and its path.
+    `names` are the parameter names of the positional arguments, for paths; `fill_unset` fills what is described as
+    uninitialised (zeros without it).
+
+    Raises:
+        JobFailed: `unsupported`, when a value cannot be rebuilt.
+    """
+    builder = _Builder(call, device, fill_unset)
+    paths = [names[i] if i < len(names) else f"args[{i}]" for i in range(len(call.arguments))]
+    arguments = tuple(builder.value(v, p) for v, p in zip(call.arguments, paths))
+    keywords = {name: builder.value(v, name) for name, v in call.keywords}
+    return Rebuilt(arguments, keywords, builder.tensors)
+
+
+def walk(value: Value, path: str) -> Iterator[tuple[str, Tensor]]:
+    """Yield every tensor description inside `value` with its path."""
+    if isinstance(value, Tensor):
+        yield path, value
+    elif isinstance(value, Items):
+        for i, item in enumerate(value.items):
+            yield from walk(item, f"{path}[{i}]")
+    elif isinstance(value, Entries):
+        for name, item in value.items:
+            yield from walk(item, f"{path}.{name}")
+
+
+class _Builder:
+    def __init__(self, call: Call, device: str, fill_unset: Filler | None) -> None:
+        self.call, self.device, self.fill_unset = call, device, fill_unset
+        self.tensors: dict[str, Any] = {}
+        self._sizes: dict[int, int] = {}
+        self._storages: dict[int, tuple[Any, int]] = {}
+        values = [*call.arguments, *(v for _, v in call.keywords)]
+        for described in (t for i, v in enumerate(values) for _, t in walk(v, str(i))):
+            if described.buffer >= 0:
+                size = _bytes_needed(described)
+                self._sizes[described.buffer] = max(self._sizes.get(described.buffer, 0), size)
+
+    def value(self, value: Value, path: str) -> Any:
+        if isinstance(value, Tensor):
+            tensor = self._tensor(value, path)
+            self.tensors[path] = tensor
+            return tensor
+        if isinstance(value, Scalar):
+            return value.value
+        if isinstance(value, Items):
+            items = [self.value(v, f"{path}[{i}]") for i, v in enumerate(value.items)]
+            return _collect(value.kind, items)
+        if isinstance(value, Entries):
+            return {name: self.value(v, f"{path}.{name}") for name, v in value.items}
+        if isinstance(value, Symbol):
+            return named(value, self.device)
+        assert isinstance(value, Opaque)
+        raise JobFailed("unsupported", f"The argument {path} ({value.repr}) cannot be rebuilt from its description.")
+
+    def _tensor(self, t: Tensor, path: str) -> Any:
+        dtype = dtype_of(t.dtype)
+        memory, base = self._memory(t, dtype)
+        view = memory.view(dtype).as_strided(t.shape, t.strides, base // dtype.itemsize + t.offset)
+        self._fill(view, t, path)
+        if t.requires_grad and (dtype.is_floating_point or dtype.is_complex):
+            # A leaf of its own over the same memory, so that in-place writes of kernels stay visible.
+            view = view.detach().requires_grad_()
+        return view
+
+    def _memory(self, t: Tensor, dtype: Any) -> tuple[Any, int]:
+        """Return the byte tensor behind `t`, and the byte at which its buffer starts."""
+        if t.buffer >= 0 and t.buffer in self._storages:
+            return self._storages[t.buffer]
+        size = self._sizes.get(t.buffer, _bytes_needed(t)) if t.buffer >= 0 else _bytes_needed(t)
+        memory = torch.zeros(size + 2 * _ALIGNED, dtype=torch.uint8, device=self.device)
+        start = -memory.data_ptr() % _ALIGNED
+        offset = t.offset * dtype.itemsize
+        natural = _ALIGNED if offset == 0 else min(_ALIGNED, offset & -offset)
+        if t.alignment < natural:
+            start += max(t.alignment, dtype.itemsize)
+        if memory.data_ptr() % dtype.itemsize == 0 and start % dtype.itemsize:
+            start += dtype.itemsize - start % dtype.itemsize
+        # The view of another dtype needs a whole number of its elements.
+        memory = memory[: memory.numel() // 16 * 16]
+        if t.buffer >= 0:
+            self._storages[t.buffer] = (memory, start)
+        return memory, start
+
+    def _fill(self, view: Any, t: Tensor, path: str) -> None:
+        if view.numel() == 0:
+            return
+        # Broadcast dimensions share memory: fill one slice of them.
+        for axis, (extent, stride) in enumerate(zip(t.shape, t.strides)):
+            if stride == 0 and extent > 1:
+                view = view.narrow(axis, 0, 1)
+        shape = tuple(view.shape)
+        if isinstance(t.values, ExactValues):
+            self._fill_exactly(view, t)
+            return
+        policy = t.values
+        if policy.kind == "uninitialised":
+            if self.fill_unset is not None:
+                self.fill_unset(view)
+            return
+        if policy.kind == "zeros":
+            view.zero_()
+            return
+        seed = hashlib.sha256(f"{self.call.seed}\0{path}\0{t.dtype}\0{shape}".encode()).digest()
+        generator = torch.Generator(device=view.device.type)
+        generator.manual_seed(int.from_bytes(seed[:7], "little"))
+        view.copy_(draw(policy, shape, view.dtype, generator))
+
+    def _fill_exactly(self, view: Any, t: Tensor) -> None:
+        assert isinstance(t.values, ExactValues)
+        raw = bytearray(zlib.decompress(t.values.data))
+        dtype = view.dtype
+        if len(raw) != t.elements * dtype.itemsize:
+            raise JobFailed(
+                "unsupported", f"The exact values given for a {t.dtype} tensor do not fit its shape {t.shape}."
+            )
+        values = torch.empty(t.elements, dtype=dtype)
+        ctypes.memmove(values.data_ptr(), bytes(raw), len(raw))
+        values = values.reshape(t.shape)
+        for axis in range(view.dim()):
+            if view.shape[axis] != t.shape[axis]:
+                values = values.narrow(axis, 0, 1)
+        view.copy_(values)
+
+
+def draw(policy: Distribution, shape: tuple[int, ...], dtype: Any, generator: Any) -> Any:
+    """Draw a dense tensor of `dtype` from a distribution, on the generator's device."""
+    device = generator.device
+    if dtype == torch.bool:
+        share = policy.mean if policy.kind == "normal" and 0 < policy.mean < 1 else 0.5
+        return torch.rand(shape, generator=generator, device=device) < share
+    if not dtype.is_floating_point and not dtype.is_complex:
+        low, high = _integer_range(policy, dtype)
+        wide = torch.randint(low, high + 1, shape, generator=generator, device=device, dtype=torch.int64)
+        return wide.to(dtype)
+    wide_type = torch.float64 if dtype == torch.float64 else torch.float32
+    if dtype.is_complex:
+        return torch.randn(shape, generator=generator, device=device, dtype=dtype)
+    if policy.kind == "constant":
+        values = torch.full(shape, policy.low, device=device, dtype=wide_type)
+    elif policy.kind == "uniform":
+        values = torch.rand(shape, generator=generator, device=device, dtype=wide_type)
+        values.mul_(policy.high - policy.low).add_(policy.low)
+    else:
+        values = torch.randn(shape, generator=generator, device=device, dtype=wide_type)
+        if policy.std != 1.0:
+            values.mul_(policy.std)
+        if policy.mean != 0.0:
+            values.add_(policy.mean)
+        if policy.low >= 0.0 and policy.mean > 0.0 and policy.high > policy.mean and policy.low != 0.0:
+            values.clamp_(policy.low, policy.high)  # strictly positive data (variances, scales) stays positive
+    if policy.zero_fraction > 0.0:
+        values.masked_fill_(torch.rand(shape, generator=generator, device=device) < policy.zero_fraction, 0.0)
+    return values if values.dtype == dtype else values.to(dtype)
+
+
+def _integer_range(policy: Distribution, dtype: Any) -> tuple[int, int]:
+    info = torch.iinfo(dtype)
+    if policy.kind == "normal":
+        low, high = policy.mean - 3 * policy.std, policy.mean + 3 * policy.std
+    elif policy.kind == "constant":
+        low = high = policy.low
+    else:
+        low, high = policy.low, policy.high
+    lowest, highest = max(info.min, -(1 << 62)), min(info.max, (1 << 62) - 1)
+    first = min(max(math.ceil(low), lowest), highest)
+    return first, min(max(math.floor(high), first), highest)
+
+
+def _bytes_needed(t: Tensor) -> int:
+    if t.elements == 0:
+        return 0
+    span = t.offset + 1 + sum((n - 1) * s for n, s in zip(t.shape, t.strides))
+    return int(span) * int(dtype_of(t.dtype).itemsize)
+
+
+def dtype_of(name: str) -> Any:
+    """Return the torch dtype that PyTorch names so (`float16`, `torch.float16`)."""
+    dtype = getattr(torch, name.removeprefix("torch."), None)
+    if not isinstance(dtype, torch.dtype):
+        raise JobFailed("unsupported", f"This PyTorch ({torch.__version__}) has no dtype {name}.")
+    return dtype
+
+
+def _collect(kind: str, items: list[Any]) -> Any:
+    if kind == "list":
+        return items
+    if kind == "Size":
+        return torch.Size(items)
+    if kind == "TensorDescriptor":
+        from triton.tools.tensor_descriptor import TensorDescriptor
+
+        return TensorDescriptor(items[0], list(items[1]), list(items[2]), list(items[3]))
+    return tuple(items)
+
+
+def named(symbol: Symbol, device: str) -> Any:
+    """Return the object that a symbol names."""
+    if symbol.kind == "dtype":
+        if symbol.name.startswith("tl."):
+            import triton.language as tl
+
+            return tl.dtype(symbol.name.removeprefix("tl."))
+        return dtype_of(symbol.name)
+    if symbol.kind == "device":
+        wanted = torch.device(symbol.name)
+        return wanted if device != "cpu" or wanted.type != "cuda" else torch.device(symbol.name)
+    module, _, qualname = symbol.name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in qualname.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise JobFailed(
+            "unsupported", f"The {symbol.kind} {symbol.name} is not there in this program: {error}."
+        ) from None
+    return found

@@ -1,0 +1,248 @@
+"""Run a user's entry point and describe the calls and launches it makes."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+import torch
+
+from tritonforge.domain.launch import (
+    Call,
+    Entries,
+    Items,
+    RecordedLaunch,
+    Tensor,
+    Value,
+    is_repeatable,
+)
+from tritonforge.domain.messages import Program
+from tritonforge.worker.calling import MAIN, MODULE, identity
+from tritonforge.worker.fakecuda.mode import FakeCudaMode
+from tritonforge.worker.launching import LaunchEvent, describe_launch
+from tritonforge.worker.places import absolute, in_workspace, relative
+from tritonforge.worker.values import Describing, describe, storage_address
+
+_MAX_CALLS = 1024
+_MAX_LAUNCHES_OF_A_CALL = 256
+
+
+@dataclass
+class _Entered:
+    """A function of the user's that is on the stack, with its arguments as they came in."""
+
+    file: str
+    function: str
+    arguments: tuple[Value, ...]
+    keywords: tuple[tuple[str, Value], ...]
+    known: Describing
+    launches: list[RecordedLaunch] = field(default_factory=list)
+    counted: dict[str, int] = field(default_factory=dict)
+    chosen: bool = False
+
+
+class Recorder:
+    """Watches calls of workspace functions and takes launches; `calls` and `failures` are what came of it."""
+
+    def __init__(self, program: Program, mode: FakeCudaMode) -> None:
+        self.root = program.root
+        self.path = absolute(program.file, program.root)
+        self.mode = mode
+        self.failures: list[tuple[str, str]] = []
+        self._known = Describing(unset=mode.unset)
+        self._entered: dict[int, _Entered | None] = {}
+        self._pending: dict[int, tuple[FrameType, str, tuple[Any, ...], dict[str, Any]]] = {}
+        self._index: dict[CodeType, tuple[str, FunctionType]] = {}
+        self._relevant: dict[CodeType, bool] = {}
+        self._calls: dict[str, Call] = {}
+        self._outermost: _Entered | None = None
+
+    def calls(self) -> tuple[Call, ...]:
+        """Return the calls in the order they were first made."""
+        if self._outermost is not None and self._outermost.chosen:
+            self._keep(self._outermost)
+            self._outermost = None
+        return tuple(self._calls.values())
+
+    @contextlib.contextmanager
+    def watching(self, entry_function: str) -> Iterator[None]:
+        """Watch this thread; launches outside every function that can be repeated belong to `entry_function`."""
+        self._outermost = _Entered(relative(self.path, self.root), entry_function, (), (), self._fresh())
+        before = sys.getprofile()
+        sys.setprofile(self._on_event)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+
+    def _on_event(self, frame: FrameType, event: str, _arg: Any) -> None:
+        if event == "call":
+            code = frame.f_code
+            relevant = self._relevant.get(code)
+            if relevant is None:
+                relevant = self._relevant[code] = code.co_name[0] != "<" and (
+                    in_workspace(code.co_filename, self.root) or code.co_filename == self.path
+                )
+            if relevant:
+                self._enter(frame)
+        elif event == "return" and id(frame) in self._entered:
+            entered = self._entered.pop(id(frame))
+            if entered is not None and entered.chosen:
+                self._keep(entered)
+
+    def _enter(self, frame: FrameType) -> None:
+        found = self._function_of(frame)
+        if found is None:
+            return
+        name, function = found
+        try:
+            with torch._C.DisableTorchFunction():
+                known = self._fresh()
+                arguments, keywords = _described_arguments(frame, function, known)
+        except Exception as error:
+            self.failures.append((name, f"its arguments could not be described: {error}"))
+            return
+        if all(is_repeatable(v) for v in arguments) and all(is_repeatable(v) for _, v in keywords):
+            file = relative(frame.f_code.co_filename, self.root)
+            self._entered[id(frame)] = _Entered(file, name, arguments, keywords, known)
+
+    def _fresh(self) -> Describing:
+        return Describing(self._known.written, self._known.unset, {}, self._known.exact)
+
+    def _function_of(self, frame: FrameType) -> tuple[str, FunctionType] | None:
+        """Return the function of a frame and its path from its module, when attribute access reaches it there."""
+        code = frame.f_code
+        if code not in self._index:
+            name = frame.f_globals.get("__name__")
+            module = sys.modules.get(name) if isinstance(name, str) else None
+            if module is not None and vars(module) is frame.f_globals:
+                self._index_module(module)
+        return self._index.get(code)
+
+    def _index_module(self, module: ModuleType) -> None:
+        for name, value in list(vars(module).items()):
+            if isinstance(value, type) and value.__module__ == module.__name__:
+                for inner, member in list(vars(value).items()):
+                    self._index_value(f"{name}.{inner}", getattr(member, "__func__", member), module)
+            else:
+                self._index_value(name, value, module)
+
+    def _index_value(self, path: str, value: Any, module: ModuleType) -> None:
+        # Through wrappers (`functools.wraps`): repeating goes through them as well.
+        for _ in range(8):
+            if isinstance(value, FunctionType) and value.__globals__ is vars(module):
+                self._index.setdefault(value.__code__, (path, value))
+            value = getattr(value, "__wrapped__", None)
+            if value is None:
+                return
+
+    def take(self, event: LaunchEvent) -> None:
+        """Describe one launch and give it to the functions on the stack that made it."""
+        profile = sys.getprofile()
+        sys.setprofile(None)
+        try:
+            with torch._C.DisableTorchFunction():
+                self._describe(event)
+        finally:
+            sys.setprofile(profile)
+
+    def _describe(self, event: LaunchEvent) -> None:
+        self.mode.results_missing = True
+        stack = self._stack()
+        if not stack:
+            return
+        for depth, entered in enumerate(stack):
+            try:
+                launch = describe_launch(event, self.root, entered.known)
+            except Exception as error:
+                self.failures.append((event.name, f"the launch could not be described: {error}"))
+                return
+            entered.chosen = entered.chosen or depth == 0
+            key = launch_key(launch)
+            if key in entered.counted:
+                entered.counted[key] += 1
+            elif len(entered.launches) < _MAX_LAUNCHES_OF_A_CALL:
+                entered.counted[key] = 1
+                entered.launches.append(launch)
+        for value in event.bound.values():
+            if isinstance(value, torch.Tensor):
+                self._known.written.add(storage_address(value))
+
+    def _stack(self) -> list[_Entered]:
+        """Return the entered functions that are on the stack now, innermost first."""
+        found: list[_Entered] = []
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            entered = self._entered.get(id(frame))
+            if entered is not None:
+                found.append(entered)
+            frame = frame.f_back
+        if self._outermost is not None:
+            found.append(self._outermost)
+        return found
+
+    def _keep(self, entered: _Entered) -> None:
+        launches = tuple(replace(launch, count=entered.counted[launch_key(launch)]) for launch in entered.launches)
+        key = identity(
+            entered.file,
+            entered.function,
+            [*map(without_values, entered.arguments), *((k, without_values(v)) for k, v in entered.keywords)],
+            [launch_key(launch) for launch in launches],
+        )
+        if key in self._calls:
+            known = self._calls[key]
+            self._calls[key] = replace(known, count=known.count + 1)
+        elif len(self._calls) < _MAX_CALLS:
+            self._calls[key] = Call(
+                key, entered.file, entered.function, entered.arguments, entered.keywords, 0, launches
+            )
+
+
+def _described_arguments(
+    frame: FrameType, function: FunctionType, known: Describing
+) -> tuple[tuple[Value, ...], tuple[tuple[str, Value], ...]]:
+    """Describe a frame's arguments in the form in which they can be passed again."""
+    code, values = frame.f_code, frame.f_locals
+    names = code.co_varnames
+    positional = [describe(values[n], known) for n in names[: code.co_argcount]]
+    keywords = [(n, describe(values[n], known)) for n in names[code.co_argcount :][: code.co_kwonlyargcount]]
+    at = code.co_argcount + code.co_kwonlyargcount
+    if code.co_flags & inspect.CO_VARARGS:
+        positional += [describe(v, known) for v in values[names[at]]]
+        at += 1
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        keywords += [(n, describe(v, known)) for n, v in values[names[at]].items()]
+    del function
+    return tuple(positional), tuple(keywords)
+
+
+def without_values(value: Value) -> Value:
+    """Return a description with what tells problems apart, but not this run's random numbers and addresses."""
+    if isinstance(value, Tensor):
+        return Tensor(value.shape, value.strides, value.dtype, value.alignment, value.buffer, value.offset)
+    if isinstance(value, Items):
+        return Items(value.kind, tuple(without_values(v) for v in value.items))
+    if isinstance(value, Entries):
+        return Entries(tuple((k, without_values(v)) for k, v in value.items))
+    return value
+
+
+def launch_key(launch: RecordedLaunch) -> str:
+    """Return what makes two launches the same: kernel, place, arguments without values, constexprs, options, grid."""
+    return identity(
+        launch.kernel_file,
+        launch.kernel,
+        [(n, without_values(v)) for n, v in launch.arguments],
+        launch.constexprs,
+        launch.options,
+        launch.grid,
+        launch.call_site.line,
+    )
+
+
+__all__ = ["MAIN", "MODULE", "Recorder", "launch_key", "without_values"]
