@@ -1,1 +1,6 @@
 """Source text → `Kernel`: pure functions over `ast`; user code is never imported or run here."""
+
+from tritonforge.analysis.analyze import analyze
+from tritonforge.analysis.text import SourceText, decode_source
+
+__all__ = ["SourceText", "analyze", "decode_source"]

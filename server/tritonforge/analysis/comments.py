@@ -1,0 +1,106 @@
+"""`# tritonforge: …` comments: launch specs and suppressions."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from dataclasses import dataclass
+
+from tritonforge.analysis.scopes import ModuleIndex
+from tritonforge.analysis.text import SourceText
+from tritonforge.domain.kernel import SpecComment, Suppression
+
+_MARK = "tritonforge:"
+_DIRECTIVE = re.compile(r"#\s*tritonforge:\s*(\w+)(.*)")
+_IGNORE = re.compile(r"\s*(?:\[([^\]]*)\])?")
+
+
+@dataclass(frozen=True)
+class Directive:
+    """One comment: its place, its word (`launch`, `ignore`), what follows, and whether it has the line to itself."""
+
+    line: int
+    column: int
+    word: str
+    rest: str
+    alone: bool
+
+
+def find_directives(text: SourceText) -> tuple[Directive, ...]:
+    """Return every `# tritonforge: …` comment; text in strings that looks like one is none."""
+    if _MARK not in text.text:
+        return ()
+    found: list[Directive] = []
+    for line, offset in _comments(text):
+        content = text.lines[line - 1]
+        match = _DIRECTIVE.match(content, offset)
+        if match is not None:
+            shift = 1 if line == 1 and text.text.startswith("\ufeff") else 0
+            alone = not content[:offset].strip()
+            found.append(Directive(line, offset + 1 + shift, match[1], match[2].strip(), alone))
+    return tuple(found)
+
+
+def _comments(text: SourceText) -> list[tuple[int, int]]:
+    """Return (line, 0-based column) of each comment, from the tokenizer as far as it gets and by eye below that."""
+    found: list[tuple[int, int]] = []
+    reached = 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO("\n".join(text.lines)).readline):
+            reached = max(reached, token.start[0])
+            if token.type == tokenize.COMMENT:
+                found.append(token.start)
+    except (tokenize.TokenError, SyntaxError, ValueError, RecursionError):
+        for number, line in enumerate(text.lines[reached:], reached + 1):
+            match = _DIRECTIVE.search(line)
+            if match is not None:
+                found.append((number, match.start()))
+    return found
+
+
+def read_specs(directives: tuple[Directive, ...], index: ModuleIndex, text: SourceText) -> tuple[SpecComment, ...]:
+    """Return the launch specs, each with the function whose definition follows it."""
+    launches = [d for d in directives if d.word == "launch"]
+    if not launches:
+        return ()
+    starts: dict[int, str] = {}
+    for scope in index.functions():
+        assert isinstance(scope.node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        starts[text.definition_range(scope.node).start.line] = scope.qualname
+        for decorator in scope.node.decorator_list:  # between decorators is above the function too
+            starts[decorator.lineno] = scope.qualname
+        starts[scope.node.lineno] = scope.qualname
+    return tuple(SpecComment(d.line, d.column, d.rest, _function_below(d.line, starts, text)) for d in launches)
+
+
+def _function_below(line: int, starts: dict[int, str], text: SourceText) -> str | None:
+    below = line + 1
+    while below <= len(text.lines):
+        if below in starts:
+            return starts[below]
+        content = text.lines[below - 1].strip()
+        if content and not content.startswith("#"):
+            return None
+        below += 1
+    return None
+
+
+def read_suppressions(directives: tuple[Directive, ...]) -> tuple[tuple[Suppression, bool], ...]:
+    """Return each suppression with whether it has its line to itself (and so may stand for a whole kernel)."""
+    found: list[tuple[Suppression, bool]] = []
+    for directive in directives:
+        match = _IGNORE.match(directive.rest)
+        if directive.word == "ignore" and match is not None:
+            codes = tuple(code.strip().upper() for code in (match[1] or "").split(",") if code.strip())
+            found.append((Suppression(directive.line, codes), directive.alone))
+    return tuple(found)
+
+
+def above(line: int, text: SourceText) -> range:
+    """Return the comment lines directly above `line` (no blank line between)."""
+    first = line
+    while first > 1 and text.lines[first - 2].lstrip().startswith("#"):
+        first -= 1
+    return range(first, line)

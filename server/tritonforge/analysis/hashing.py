@@ -1,0 +1,116 @@
+"""Hashes of code that ignore comments, docstrings and layout, and are the same on every Python from 3.11."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+
+from tritonforge.analysis.discovery import JitFunction
+from tritonforge.analysis.scopes import Function, ModuleIndex, Scope
+
+_LENGTH = 16
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class CodeHasher:
+    """Hashes kernels and host functions of one module, whose tree it normalises in place: use it last."""
+
+    def __init__(self, tree: ast.Module, index: ModuleIndex) -> None:
+        self._index = index
+        self._texts: dict[int, str] = {}
+        self._hashes: dict[int, str] = {}
+        _normalise(tree)
+
+    def kernel(self, kernel: JitFunction) -> str:
+        """Hash a kernel with its wrappers, the functions it uses, and the module constants that any of them reads."""
+        parts: dict[int, str] = {}
+        self._collect(kernel.scope, parts)
+        own = parts.pop(id(kernel.node))
+        wrappers = [ast.unparse(wrapper) for wrapper, _ in kernel.wrappers]
+        for wrapper, scope in kernel.wrappers:
+            self._collect_names({n.id for n in ast.walk(wrapper) if isinstance(n, ast.Name)}, scope, parts)
+        return _digest("\n".join([own, *wrappers, *sorted(parts.values())]))
+
+    def host(self, node: ast.AST) -> str:
+        """Hash a host function, or the module-level statement that launches."""
+        if id(node) not in self._hashes:
+            self._hashes[id(node)] = _digest(self._text(node))
+        return self._hashes[id(node)]
+
+    def _text(self, node: ast.AST) -> str:
+        if id(node) not in self._texts:
+            self._texts[id(node)] = ast.unparse(node)
+        return self._texts[id(node)]
+
+    def _collect(self, scope: Scope, parts: dict[int, str]) -> None:
+        node = scope.node
+        if id(node) in parts or not isinstance(node, _FUNCTIONS):
+            return
+        parts[id(node)] = self._text(node)
+        assert scope.parent is not None
+        self._collect_names(_read_names(node, scope), scope, parts)
+
+    def _collect_names(self, names: set[str], scope: Scope, parts: dict[int, str]) -> None:
+        for name in sorted(names):
+            found = scope.lookup(name)
+            if found is None or (found[0] is scope and scope.is_function):
+                continue
+            for binding in found[1]:
+                if binding.kind == "function":
+                    self._collect(self._index.scopes[id(binding.node)], parts)
+                elif binding.kind in ("assign", "other") and id(binding.node) not in parts:
+                    parts[id(binding.node)] = self._text(binding.node)
+                    if binding.value is not None:
+                        read = {n.id for n in ast.walk(binding.value) if isinstance(n, ast.Name)}
+                        self._collect_names(read, found[0], parts)
+
+
+def _read_names(node: Function, scope: Scope) -> set[str]:
+    names = set(scope.names)
+    for decorator in node.decorator_list:
+        names |= {n.id for n in ast.walk(decorator) if isinstance(n, ast.Name)}
+    return names - scope.bindings.keys()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
+
+
+def _normalise(tree: ast.Module) -> None:
+    """Drop docstrings, and turn f-strings (whose unparsed quotes differ between versions) into plain calls."""
+    stack: list[ast.AST] = [tree]
+    while stack:
+        node = stack.pop()
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            kept = [s for s in body if not _is_text(s)]
+            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, ast.JoinedStr):
+                value = _plain(value)  # noqa: PLW2901 - the child that takes its place is walked next
+                setattr(node, name, value)
+            if isinstance(value, list):
+                for i, item in enumerate(value):
+                    if isinstance(item, ast.JoinedStr):
+                        value[i] = _plain(item)
+                    if isinstance(value[i], ast.AST):
+                        stack.append(value[i])
+            elif isinstance(value, ast.AST):
+                stack.append(value)
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _plain(node: ast.JoinedStr) -> ast.expr:
+    parts: list[ast.expr] = []
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            details: list[ast.expr] = [part.value, ast.Constant(part.conversion)]
+            if part.format_spec is not None:
+                details.append(part.format_spec)
+            parts.append(ast.Tuple(elts=details, ctx=ast.Load()))
+        else:
+            parts.append(part)
+    return ast.Call(func=ast.Name(id="f-string", ctx=ast.Load()), args=parts, keywords=[])

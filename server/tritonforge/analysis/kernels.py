@@ -1,0 +1,124 @@
+"""Puts what the other modules of this room find together into the noun `Kernel`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tritonforge.analysis.comments import above
+from tritonforge.analysis.discovery import JitFunction
+from tritonforge.analysis.facts import AccessFact, Facts, LoopFact, OperationFact
+from tritonforge.analysis.flow import follow_kernel
+from tritonforge.analysis.flow_calls import CallFlow
+from tritonforge.analysis.roles import program_axes, read_parameters
+from tritonforge.analysis.text import SourceText
+from tritonforge.analysis.tuning import read_autotune, read_heuristics
+from tritonforge.analysis.unit import Unit
+from tritonforge.domain.kernel import (
+    Access,
+    Helper,
+    Kernel,
+    LaunchSite,
+    Loop,
+    Operation,
+    Parameter,
+    Suppression,
+)
+from tritonforge.domain.source import Range
+
+
+def build_kernel(
+    kernel: JitFunction,
+    unit: Unit,
+    sites: tuple[LaunchSite, ...],
+    suppressions: tuple[tuple[Suppression, bool], ...],
+) -> tuple[Kernel, bool]:
+    """Return the kernel's facts (all but its hash), and whether its body could be followed to the end."""
+    text = unit.text
+    whole = True
+    try:
+        facts = follow_kernel(kernel, text, unit.jits)
+    except RecursionError:
+        facts, whole = Facts(), False
+    autotune = read_autotune(kernel, text)
+    parameters = read_parameters(kernel, facts, autotune, sites, text)
+    tiles = {p.name for p in parameters if p.role == "tile"}
+    helpers = tuple(
+        Helper(name, text.range(node) if node is not None else None) for name, node in facts.helpers.items()
+    )
+    where = text.definition_range(kernel.node)
+    places = [where, *(h.range for h in helpers if h.range is not None), *(s.range for s in sites)]
+    return Kernel(
+        file=unit.file,
+        name=kernel.name,
+        range=where,
+        name_range=text.name_range(kernel.node),
+        parameters=parameters,
+        loops=tuple(_loop(loop, tiles, text) for loop in facts.loops),
+        accesses=_accesses(facts, parameters, text),
+        dots=_operations(facts.dots.values(), text),
+        reductions=_operations(facts.reductions.values(), text),
+        scans=_operations(facts.scans.values(), text),
+        atomics=_operations(facts.atomics.values(), text),
+        math=_operations(facts.math.values(), text),
+        decorators=tuple(text.segment(decorator) for decorator, _ in kernel.decorators()),
+        autotune=autotune,
+        heuristics=read_heuristics(kernel),
+        helpers=helpers,
+        launch_sites=sites,
+        program_axes=program_axes(facts, parameters),
+        constants=tuple(sorted(facts.constants)),
+        suppressions=_suppressions(suppressions, where, places, text),
+    ), whole
+
+
+def _loop(loop: LoopFact, tiles: set[str], text: SourceText) -> Loop:
+    return Loop(
+        kind=loop.kind,
+        range=text.range(loop.node),
+        variable=loop.variable,
+        start=loop.start,
+        stop=loop.stop,
+        step=loop.step,
+        depth=loop.depth,
+        step_tile=next((name for name in loop.step_sizes if name in tiles), None),
+        scalar=loop.scalar_access and not loop.block_work,
+    )
+
+
+def _accesses(facts: Facts, parameters: tuple[Parameter, ...], text: SourceText) -> tuple[Access, ...]:
+    constexprs = {p.name for p in parameters if p.constexpr}
+
+    def access(fact: AccessFact) -> Access:
+        bases = tuple(b for b in fact.bases if b not in constexprs)
+        return Access(
+            kind=fact.kind,
+            range=text.range(fact.node),
+            pointer=CallFlow.base_of(bases) if bases else None,
+            address=fact.address,
+            mask=fact.mask,
+            other=fact.other,
+            block=None if fact.rank is None else fact.rank > 0,
+            loops=fact.loops,
+            feeds=tuple(sorted(fact.feeds)),
+        )
+
+    return tuple(sorted((access(f) for f in facts.accesses.values()), key=lambda a: a.range))
+
+
+def _operations(found: Iterable[OperationFact], text: SourceText) -> tuple[Operation, ...]:
+    operations = (Operation(f.name, text.range(f.node), f.arguments, f.keywords, f.loops) for f in found)
+    return tuple(sorted(operations, key=lambda o: o.range))
+
+
+def _suppressions(
+    found: tuple[tuple[Suppression, bool], ...], where: Range, places: list[Range], text: SourceText
+) -> tuple[Suppression, ...]:
+    on_top = above(where.start.line, text)
+    own: list[Suppression] = []
+    for suppression, alone in found:
+        if alone and suppression.line in on_top:
+            own.append(replace(suppression, whole_kernel=True))
+        elif any(place.start.line <= suppression.line <= place.end.line for place in places):
+            own.append(suppression)
+    return tuple(own)

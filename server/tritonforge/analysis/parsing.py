@@ -1,0 +1,133 @@
+"""Text → `ast.Module`, with cheap recovery so that a half-typed file keeps the kernels of its whole parts."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from dataclasses import dataclass
+
+from tritonforge.analysis.text import SourceText
+
+_ATTEMPTS = 12
+_LONG_FILE = 4000
+"""Lines above which recovery gives up earlier: every attempt parses the whole file again."""
+
+_BLOCK_START = re.compile(r"[A-Za-z_@]")
+_CONTINUES = re.compile(r"(else|elif|except|finally)\b")
+
+
+@dataclass(frozen=True)
+class ParseFailure:
+    """Where the parser gave up (1-based line) and what it said."""
+
+    line: int
+    message: str
+
+
+def parse_source(text: SourceText) -> tuple[ast.Module | None, ParseFailure | None]:
+    """Parse `text`; when that fails, parse what is left after taking out the broken lines.
+
+    Returns the tree (None when nothing could be saved) and the first failure (None when the file is whole). Lines of
+    the tree are lines of `text` either way.
+    """
+    lines = list(text.lines)
+    first: ParseFailure | None = None
+    for number, line in enumerate(lines, 1):
+        if "\0" in line:
+            first = first or ParseFailure(number, "the file contains a null byte")
+            lines[number - 1] = line.replace("\0", " ")
+    if not _encodable(lines):
+        for number, line in enumerate(lines, 1):
+            if not _encodable([line]):
+                first = first or ParseFailure(number, "the text contains half of a surrogate pair")
+                lines[number - 1] = "".join("?" if "\ud800" <= c <= "\udfff" else c for c in line)
+    previous: ParseFailure | None = None
+    by_line = True
+    for _ in range(_ATTEMPTS if len(lines) < _LONG_FILE else 4):
+        outcome = _try_parse("\n".join(lines))
+        if isinstance(outcome, ast.Module):
+            return outcome, first
+        first = first or outcome
+        if outcome.line < 1:  # too deeply nested: there is no line to take out
+            return None, ParseFailure(1, outcome.message)
+        # A line that stays broken after it was replaced belongs to a larger broken thing: take the whole block out.
+        by_line = by_line and (previous is None or outcome.line > previous.line)
+        if not (by_line and _mend_line(lines, outcome)):
+            by_line = True
+            if not _blank_block(lines, outcome.line):
+                break
+            previous = None
+        else:
+            previous = outcome
+    return None, first
+
+
+def _encodable(lines: list[str]) -> bool:
+    try:
+        "".join(lines).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _try_parse(source: str) -> ast.Module | ParseFailure:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except SyntaxError as error:
+        if "too many nested" in (error.msg or ""):
+            return ParseFailure(error.lineno or 1, error.msg)
+        return ParseFailure(error.lineno or 1, error.msg or "invalid syntax")
+    except (RecursionError, MemoryError):
+        return ParseFailure(0, "the code is nested too deeply to analyse")
+    except ValueError as error:
+        return ParseFailure(1, str(error))
+
+
+def _mend_line(lines: list[str], failure: ParseFailure) -> bool:
+    """Replace the broken line by `pass`, or give an empty block one; False when that cannot help."""
+    at = min(failure.line, len(lines)) - 1
+    if failure.message.startswith("expected an indented block"):
+        above = failure.line - 2 if failure.line <= len(lines) else len(lines) - 1
+        above = min(above, len(lines) - 1)
+        while above >= 0 and (not lines[above].strip() or lines[above].lstrip().startswith("#")):
+            above -= 1
+        if above >= 0 and lines[above].rstrip().endswith(":"):
+            lines[above] = lines[above].rstrip() + " pass"
+            return True
+        return False
+    line = lines[at]
+    body = line.lstrip()
+    if not body or not line[: len(line) - len(body)]:
+        return False  # at top level the whole block is what is broken
+    replacement = line[: len(line) - len(body)] + "pass"
+    if line.rstrip().endswith(":") or line == replacement:
+        return False
+    lines[at] = replacement
+    return True
+
+
+def _blank_block(lines: list[str], line: int) -> bool:
+    """Empty the top-level block around `line`, its decorators included; False when there is nothing left to empty."""
+    start = min(line, len(lines)) - 1
+    while start > 0 and not _starts_block(lines[start]):
+        start -= 1
+    while start > 0 and lines[start - 1].startswith("@"):
+        start -= 1
+    end = max(min(line, len(lines)), start + 1)
+    if lines[start].startswith("@"):
+        while end < len(lines) and not re.match(r"(async\s+)?def\b|class\b", lines[end - 1]):
+            end += 1
+    while end < len(lines) and not _starts_block(lines[end]):
+        end += 1
+    if not any(lines[i].strip() for i in range(start, end)):
+        return False
+    for i in range(start, end):
+        lines[i] = ""
+    return True
+
+
+def _starts_block(line: str) -> bool:
+    return _BLOCK_START.match(line) is not None and _CONTINUES.match(line) is None

@@ -1,0 +1,212 @@
+"""What `@triton.autotune` and `@triton.heuristics` say, as far as it is written out."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Mapping
+
+from tritonforge.analysis.discovery import JitFunction
+from tritonforge.analysis.names import decorator_path
+from tritonforge.analysis.scopes import Scope
+from tritonforge.analysis.text import SourceText
+from tritonforge.domain.kernel import Autotune, ConfigEntry
+
+_MOST_CONFIGS = 512
+_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+_DEPTH = 4
+
+
+def read_autotune(kernel: JitFunction, text: SourceText) -> Autotune | None:
+    """Return the kernel's autotuner, a project's own (`fla_cache_autotune`) included, or None."""
+    for decorator, scope in kernel.decorators():
+        path, call = decorator_path(decorator, scope, kernel.node.lineno)
+        if path is None or call is None or "autotune" not in path.rpartition(".")[2]:
+            continue
+        given = {k.arg: k.value for k in call.keywords if k.arg is not None}
+        configs = given.get("configs", call.args[0] if call.args else None)
+        key = given.get("key", call.args[1] if len(call.args) > 1 else None)
+        if path != "triton.autotune" and configs is None:
+            continue
+        return Autotune(
+            range=text.range(decorator),
+            configs=tuple(_configs(configs, scope, _DEPTH) or ()) if configs is not None else (),
+            key=_strings(key, scope),
+            reset_to_zero=_strings(given.get("reset_to_zero"), scope),
+            restore_value=_strings(given.get("restore_value"), scope),
+        )
+    return None
+
+
+def read_heuristics(kernel: JitFunction) -> tuple[str, ...]:
+    """Return the names that `@triton.heuristics` decorators fill in, in order."""
+    names: list[str] = []
+    for decorator, scope in kernel.decorators():
+        path, call = decorator_path(decorator, scope, kernel.node.lineno)
+        if path is None or call is None or path.rpartition(".")[2] != "heuristics":
+            continue
+        values = [k.value for k in call.keywords if k.arg == "values"] or call.args[:1]
+        for value in values:
+            names += [key for key, _ in _entries(value, scope) or ()]
+    return tuple(dict.fromkeys(names))
+
+
+def follow(node: ast.expr, scope: Scope) -> tuple[ast.expr, Scope]:
+    """Follow a name that is assigned exactly once to its value; anything else is returned as it is."""
+    for _ in range(_DEPTH):
+        if not isinstance(node, ast.Name):
+            break
+        found = scope.lookup(node.id)
+        if found is None or len(found[1]) != 1:
+            break
+        binding = found[1][0]
+        if binding.kind != "assign" or binding.value is None or binding.element:
+            break
+        node, scope = binding.value, found[0]
+    return node, scope
+
+
+def _strings(node: ast.expr | None, scope: Scope) -> tuple[str, ...]:
+    if node is None:
+        return ()
+    value, _ = follow(node, scope)
+    if not isinstance(value, (ast.List, ast.Tuple, ast.Set)):
+        return ()
+    return tuple(e.value for e in value.elts if isinstance(e, ast.Constant) and isinstance(e.value, str))
+
+
+def _entries(node: ast.expr, scope: Scope) -> list[tuple[str, ast.expr]] | None:
+    """Return the entries of a dict literal or `dict(…)` call, or None."""
+    node, _ = follow(node, scope)
+    if isinstance(node, ast.Dict):
+        return [
+            (key.value, value)
+            for key, value in zip(node.keys, node.values, strict=True)
+            if isinstance(key, ast.Constant) and isinstance(key.value, str)
+        ]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
+        return [(k.arg, k.value) for k in node.keywords if k.arg is not None]
+    return None
+
+
+def _configs(node: ast.expr, scope: Scope, depth: int) -> list[ConfigEntry] | None:
+    """Return the configs that an expression lists; None when it computes them."""
+    if depth == 0:
+        return None
+    node, scope = follow(node, scope)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = _configs(node.left, scope, depth - 1), _configs(node.right, scope, depth - 1)
+        return None if left is None or right is None else left + right
+    if isinstance(node, (ast.List, ast.Tuple)):
+        listed: list[ConfigEntry] = []
+        for item in node.elts:
+            if isinstance(item, ast.Starred):
+                more = _configs(item.value, scope, depth - 1)
+            else:
+                more = _one_config(item, scope, {})
+            if more is None:
+                return None
+            listed += more
+        return listed
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+        return _comprehension(node, scope)
+    return None
+
+
+def _comprehension(node: ast.ListComp | ast.GeneratorExp, scope: Scope) -> list[ConfigEntry] | None:
+    names: list[str] = []
+    choices: list[list[ast.expr]] = []
+    for generator in node.generators:
+        if generator.ifs or not isinstance(generator.target, ast.Name):
+            return None
+        values = _literals(generator.iter, scope)
+        if values is None:
+            return None
+        names.append(generator.target.id)
+        choices.append(values)
+    total = 1
+    for values in choices:
+        total *= len(values)
+    if total > _MOST_CONFIGS:
+        return None
+    configs: list[ConfigEntry] = []
+    for combination in itertools.product(*choices):
+        one = _one_config(node.elt, scope, dict(zip(names, combination, strict=True)))
+        if one is None:
+            return None
+        configs += one
+    return configs
+
+
+def _literals(node: ast.expr, scope: Scope) -> list[ast.expr] | None:
+    node, _ = follow(node, scope)
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)) and all(_is_literal(e) for e in node.elts):
+        return list(node.elts)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
+        bounds = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, int)]
+        if len(bounds) == len(node.args) and 1 <= len(bounds) <= 3 and not (len(bounds) == 3 and bounds[2] == 0):
+            values = range(*bounds)
+            return [ast.Constant(v) for v in values] if len(values) <= _MOST_CONFIGS else None
+    return None
+
+
+def _is_literal(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return _is_literal(node.operand)
+    return isinstance(node, ast.Constant)
+
+
+def _one_config(node: ast.expr, scope: Scope, chosen: Mapping[str, ast.expr]) -> list[ConfigEntry] | None:
+    node, scope = follow(node, scope)
+    if not isinstance(node, ast.Call):
+        return None
+    path, _ = decorator_path(node, scope)
+    if path is None or path.rpartition(".")[2] != "Config":
+        return None
+    given = {k.arg: k.value for k in node.keywords if k.arg is not None}
+    values = given.get("kwargs", node.args[0] if node.args else None)
+    entries = _entries(values, scope) if values is not None else []
+    if entries is None:
+        return None
+    options = [(name, value) for name, value in zip(_OPTIONS, node.args[1:], strict=False)]
+    options += [(name, value) for name, value in given.items() if name not in ("kwargs", "pre_hook")]
+    return [
+        ConfigEntry(
+            constexprs=tuple((name, _value_text(value, chosen)) for name, value in entries),
+            options=tuple((name, _value_text(value, chosen)) for name, value in options),
+        )
+    ]
+
+
+def _value_text(node: ast.expr, chosen: Mapping[str, ast.expr]) -> str:
+    """Return a config value's source, loop variables of a comprehension replaced and arithmetic on literals done."""
+    number = _fold(node, chosen)
+    if number is not None:
+        return repr(number)
+    if isinstance(node, ast.Name) and node.id in chosen:
+        return ast.unparse(chosen[node.id])
+    return ast.unparse(node)
+
+
+def _fold(node: ast.expr, chosen: Mapping[str, ast.expr]) -> int | None:
+    if isinstance(node, ast.Constant):
+        return node.value if type(node.value) is int else None
+    if isinstance(node, ast.Name) and node.id in chosen:
+        return _fold(chosen[node.id], {})
+    if isinstance(node, ast.BinOp):
+        left, right = _fold(node.left, chosen), _fold(node.right, chosen)
+        if left is None or right is None or not 0 <= right < 1 << 20 or abs(left) > 1 << 40:
+            return None
+        if isinstance(node.op, ast.Mult):
+            return left * right
+        if isinstance(node.op, ast.Add):
+            return left + right
+        if isinstance(node.op, ast.Sub):
+            return left - right
+        if isinstance(node.op, ast.FloorDiv) and right:
+            return left // right
+        if isinstance(node.op, ast.Pow) and right < 64:
+            return int(left**right)
+        if isinstance(node.op, ast.LShift) and right < 64:
+            return left << right
+    return None
