@@ -237,6 +237,8 @@ _RESOURCES: dict[str, BottleneckClass] = {
     "alu": "fp32-compute",
     "special": "special-function",
     "latency": "latency",
+    "spill": "register-spill",
+    "atomic": "atomic-contention",
 }
 
 

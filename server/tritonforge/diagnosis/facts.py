@@ -22,6 +22,8 @@ from tritonforge.domain.launch import Launch, Scalar, Tensor
 _ITEM_BYTES = (("128", 16), ("64", 8), ("32", 4), ("16", 2), ("8", 1))
 _NAMED_BYTES = {"bool": 1, "double": 8, "float": 4, "half": 2, "long": 8, "int": 4, "short": 2, "fp8": 1, "i1": 1}
 _TENSOR_PATHS = frozenset({"mma", "wgmma", "tcgen05", "mfma"})
+_PUBLIC_MEMORY, _PUBLIC_TENSOR = 0.9, 0.7
+"""What programs reach at best of data-sheet peaks (H200: 4.30 of 4.8 TB/s copied, 680 of 989 fp16 TFLOP/s)."""
 WARP_LANES = 32
 DEFAULT_WARPS = 4
 """Triton's own default for `num_warps`."""
@@ -176,6 +178,14 @@ def useful_bytes(case: Case) -> float | None:
     return case.roofline.bytes if case.roofline is not None else None
 
 
+def copy_ceiling_gbps(case: Case) -> float | None:
+    """Return the GB/s that a plain copy can reach on the GPU, or None when unknown."""
+    if case.gpu is None or case.gpu.ceilings.copy_gbps <= 0:
+        return None
+    ceilings = case.gpu.ceilings
+    return ceilings.copy_gbps * (_PUBLIC_MEMORY if ceilings.provenance == "public" else 1.0)
+
+
 def tensor_ceiling_tflops(case: Case) -> float | None:
     """Return the TFLOP/s that the launch's dots could reach on tensor cores, or None when unknown."""
     if case.gpu is None:
@@ -183,7 +193,8 @@ def tensor_ceiling_tflops(case: Case) -> float | None:
     ceilings = case.gpu.ceilings.tflops
     work = case.compiled.work if case.compiled is not None else None
     dtype = work.dot_dtype if work is not None else None
-    return next((ceilings[name] for name in _ceiling_names(dtype) if name in ceilings), None)
+    reach = _PUBLIC_TENSOR if case.gpu.ceilings.provenance == "public" else 1.0
+    return next((ceilings[name] * reach for name in _ceiling_names(dtype) if name in ceilings), None)
 
 
 @lru_cache(maxsize=64)
@@ -225,10 +236,11 @@ class Floor:
 def floor(case: Case) -> Floor | None:
     """Return the least time of the launch on this GPU; None without traffic or ceilings."""
     known = traffic(case)
-    if known is None or case.gpu is None or case.gpu.ceilings.copy_gbps <= 0:
+    gbps = copy_ceiling_gbps(case)
+    if known is None or gbps is None:
         return None
     tflops = tensor_ceiling_tflops(case)
     return Floor(
-        memory_us=known.useful / (case.gpu.ceilings.copy_gbps * 1e3),
+        memory_us=known.useful / (gbps * 1e3),
         tensor_us=known.dot_flops / (tflops * 1e6) if tflops else 0.0,
     )

@@ -75,15 +75,14 @@ def _from_roofline(case: Case) -> Standing | None:
 def _from_floor(case: Case, time_us: float, provenance: Provenance) -> Standing | None:
     least: Floor | None = floor(case)
     known = traffic(case)
-    if least is None or known is None or case.gpu is None or time_us <= 0 or least.time_us <= 0:
+    if least is None or known is None or time_us <= 0 or least.time_us <= 0:
         return None
     if provenance == "measured" and not _is_exact(case):
         return None
     if least.memory_us >= least.tensor_us:
-        achieved, ceiling = known.useful / time_us / 1e3, case.gpu.ceilings.copy_gbps
-        return Standing(least.memory_us / time_us, "memory", achieved, ceiling, "GB/s", provenance)
-    achieved = known.dot_flops / time_us / 1e6
-    share = least.tensor_us / time_us
+        achieved, share = known.useful / time_us / 1e3, least.memory_us / time_us
+        return Standing(share, "memory", achieved, achieved / share, "GB/s", provenance)
+    achieved, share = known.dot_flops / time_us / 1e6, least.tensor_us / time_us
     return Standing(share, "compute", achieved, achieved / share, "TFLOP/s", provenance)
 
 
