@@ -157,7 +157,7 @@ class _Facts:
     limits: Architecture
     units: int
     programs: int
-    largest: int
+    caps: Mapping[str, int]
 
     @classmethod
     def of(cls, kernel: Kernel, launch: Launch, arch: str) -> _Facts:
@@ -173,8 +173,6 @@ class _Facts:
         loads = any(a.kind == "load" and a.loops and a.block is not False for a in kernel.accesses)
         names = (*tiles, "num_warps", *(("num_stages",) if loads else ()))
         tensors = [t for _, v in launch.problem.arguments for t in tensors_of(v)]
-        scalars = [v.value for _, v in launch.problem.arguments if isinstance(v, Scalar) and type(v.value) is int]
-        extents = [*scalars, *(e for t in tensors for e in (*t.shape, t.elements))]
         spec = gpu_for(arch)
         return cls(
             kernel,
@@ -187,7 +185,7 @@ class _Facts:
             _architecture(arch),
             spec.sms if spec else 100,
             launch.programs,
-            max(extents, default=0),
+            _caps(kernel, launch, current),
         )
 
     def filled(self, values: Mapping[str, int]) -> Values:
@@ -209,6 +207,21 @@ class _Facts:
             if tile in self.current and tile in full:
                 ratio *= self.current[tile] / full[tile]
         return self.programs * ratio
+
+
+def _caps(kernel: Kernel, launch: Launch, current: Mapping[str, int]) -> dict[str, int]:
+    """Return, for each tile whose extent the launch shows, the least power of two that covers it."""
+    scalars = {n: v.value for n, v in launch.problem.arguments if isinstance(v, Scalar) and type(v.value) is int}
+    extents: dict[str, int] = {}
+    for loop in kernel.loops:
+        stop = scalars.get(loop.stop or "")
+        if loop.step_tile is not None and stop is not None:
+            extents[loop.step_tile] = max(stop, extents.get(loop.step_tile, 0))
+    for axis, tiles in kernel.program_axes:
+        if len(tiles) == 1 and tiles[0] in current and axis < 3:
+            covered = launch.config.grid[axis] * current[tiles[0]]
+            extents[tiles[0]] = max(covered, extents.get(tiles[0], 0))
+    return {tile: 1 << max(extent - 1, 1).bit_length() for tile, extent in extents.items()}
 
 
 def _architecture(arch: str) -> Architecture:
@@ -241,6 +254,9 @@ def _implausible(values: Mapping[str, int], facts: _Facts) -> str | None:
     for tile in facts.kernel.tiles:
         if tile in values and (values[tile] < 1 or values[tile] & (values[tile] - 1)):
             return f"{tile}={values[tile]} is no power of two"
+        least = max(facts.caps.get(tile, MAX_ELEMENTS), facts.current.get(tile, 1), MIN_DOT)
+        if values.get(tile, 1) > least:
+            return f"{tile}={values[tile]} spans more than there is"
     elements = facts.elements(values)
     threads = facts.limits.warp * warps
     if elements > MAX_ELEMENTS:
@@ -276,6 +292,8 @@ def _ordered(facts: _Facts, kind: BottleneckClass) -> Iterator[Values]:
         everything = sorted([*options, *tiles], key=lambda v: _pressure_distance(v, facts))
     elif kind == "grid-too-small":
         everything = [*sorted(tiles, key=facts.elements), *options]
+    elif kind in {"tile-too-small", "block-too-small"}:
+        everything = [*tiles, *options]
     else:
         everything = [*tiles[:12], *options[:4], *tiles[12:], *options[4:]]
     usable = [v for v in everything if _implausible(v, facts) is None]
@@ -325,10 +343,9 @@ def _block_values(facts: _Facts) -> list[Values]:
     """Return blocks for kernels without a dot: lines of 128 to 16,384 elements, rectangles, neighbours of today's."""
     stages = facts.filled({})["num_stages"]
     free = [t for t in facts.names if t in facts.kernel.tiles and t not in facts.fixed]
-    cap = 1 << max(facts.largest - 1, 1).bit_length() if facts.largest else MAX_ELEMENTS
     if len(free) == 1:
         rest = facts.elements({}) // max(facts.current[free[0]], 1)
-        lines = [(size // rest, warps) for size, warps in LINES if 1 <= size // rest <= cap]
+        lines = [(size // rest, warps) for size, warps in LINES if size >= rest]
         plain = [_complete(facts, {free[0]: size}, warps, stages) for size, warps in lines]
         deep = [
             _complete(facts, {free[0]: size}, warps, s) for size, warps in lines[:4] for s in (2, 4) if facts.staged

@@ -68,10 +68,10 @@ def _terms(node: ast.expr) -> Iterator[ast.expr]:
 class Grid:
     """What a grid expression is made of.
 
-    `axes` maps an axis to its alternatives (branches of a conditional grid), each the expressions that it is computed
-    from; what belongs to no known axis is under None. `roots` are the stretches of source it is read from: the expression
-    at the launch, values of variables, functions. `meta` are names by which functions of the grid see the launch's
-    values.
+    `axes` maps an axis to its alternatives (branches of a conditional grid), each the expressions it is computed
+    from; what belongs to no known axis is under None. `roots` are the stretches of source it is read from: the
+    expression at the launch, values of variables, functions. `meta` are names by which functions of the grid see
+    the launch's values.
     """
 
     axes: dict[int | None, list[list[ast.expr]]] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Config, Launch, Scalar
-from tritonforge.domain.source import Edit, apply_edits
+from tritonforge.domain.source import Edit
 from tritonforge.rewrite.protocol import Refusal
 from tritonforge.rewrite.rules.autotune_entry import add_config
 from tritonforge.rewrite.rules.comments import update_comments
@@ -31,6 +31,7 @@ from tritonforge.rewrite.rules.launch_values import (
     launches_in,
     node_of_site,
 )
+from tritonforge.rewrite.rules.outcome import check_outcome
 from tritonforge.rewrite.rules.sharing import Sharing
 from tritonforge.rewrite.scopes import Scopes, Variable
 from tritonforge.rewrite.text import Source
@@ -78,7 +79,8 @@ def _edits(
     edits = plan.solve()
     if not edits:
         raise Refused("nothing to change: the launch has these values already")
-    _check(plan, edits)
+    chosen = [plan.launches.index(plan.sites[i]) for i in plan.chosen]
+    check_outcome(source, kernel, edits, chosen=chosen, wanted=wanted, running=plan.running)
     return edits
 
 
@@ -314,28 +316,3 @@ def _running(config: Config) -> dict[str, int]:
     """Return the integer values that a launch ran with."""
     pairs = (*config.constexprs, *config.options)
     return {n: v.value for n, v in pairs if isinstance(v, Scalar) and type(v.value) is int}
-
-
-def _check(plan: _Plan, edits: tuple[Edit, ...]) -> None:
-    """Read the edited file again and see that the launch now has the wanted values.
-
-    Raises:
-        Refused: it has not; the edits are not to be trusted.
-    """
-    try:
-        text = apply_edits(plan.source.text, edits)
-        source = Source(plan.source.file, text)
-    except (ValueError, SyntaxError) as error:
-        raise Refused(f"the edits do not fit together ({error})") from error
-    if any(plan.values[i][n].place == "autotune" for i in plan.chosen for n in plan.wanted):
-        return
-    scopes = Scopes(source.tree)
-    settings = Settings(source, scopes, plan.kernel)
-    launches = launches_in(scopes)
-    for i in plan.chosen:
-        node = launches[plan.launches.index(plan.sites[i])]
-        for name, value in plan.wanted.items():
-            after = settings.of(node, name)
-            kept = after.place in {"absent", "fixed"} and plan.running.get(name, after.value) == value
-            if after.value != value and not kept:
-                raise Refused(f"after the edit {name} would still not be {value}")

@@ -1,0 +1,73 @@
+"""Reading an edited file again, to see that a launch really has the values it was meant to get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tritonforge.analysis import analyze
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.source import Edit, apply_edits
+from tritonforge.rewrite.rules.launch_values import LaunchNode, Refused, Settings, launches_in
+from tritonforge.rewrite.scopes import Scopes
+from tritonforge.rewrite.text import Source
+
+
+def check_outcome(
+    source: Source,
+    kernel: Kernel,
+    edits: tuple[Edit, ...],
+    *,
+    chosen: Sequence[int],
+    wanted: Mapping[str, int],
+    running: Mapping[str, int],
+) -> None:
+    """Apply `edits` and find `wanted` at the launches `chosen` (indexes among all launches of the file).
+
+    `running` is what a recorded launch had: a value that the source does not show may stay when it was right already.
+
+    Raises:
+        Refused: the edits do not fit together, or the rules or the analysis read other values off the result.
+    """
+    try:
+        after = Source(source.file, apply_edits(source.text, edits))
+    except (ValueError, SyntaxError) as error:
+        raise Refused(f"the edits do not fit together ({error})") from error
+    same = [k for k in analyze(source.text, source.file).kernels if k.name == kernel.name]
+    now = [k for k in analyze(after.text, source.file).kernels if k.name == kernel.name]
+    index = next((i for i, k in enumerate(same) if k.range == kernel.range), None)
+    if index is None or len(now) != len(same):
+        raise Refused(f"{source.file} has changed since it was analysed")
+    edited = now[index]
+    scopes = Scopes(after.tree)
+    settings = Settings(after, scopes, edited)
+    launches = launches_in(scopes)
+    for launch in chosen:
+        for name, value in wanted.items():
+            setting = settings.of(launches[launch], name)
+            if setting.place == "autotune":
+                _check_config(edited, wanted)
+                return
+            kept = setting.place in {"absent", "fixed"} and running.get(name, setting.value) == value
+            right = setting.value == value or kept
+            if not right or not _analysis_agrees(after, edited, launches[launch], name, value):
+                raise Refused(f"after the edit {name} would still not be {value}")
+
+
+def _check_config(kernel: Kernel, wanted: Mapping[str, int]) -> None:
+    configs = kernel.autotune.configs if kernel.autotune is not None else ()
+    texts = {name: str(value) for name, value in wanted.items()}
+    if not any(texts.items() <= dict((*c.constexprs, *c.options)).items() for c in configs):
+        raise Refused("the autotuner would not see the added config")
+
+
+def _analysis_agrees(source: Source, kernel: Kernel, node: LaunchNode, name: str, value: int) -> bool:
+    """Tell whether the analysis sees no other number as the origin of `name` at the launch `node`."""
+    site = next((s for s in kernel.launch_sites if source.offsets_of(s.range) == source.span(node.call)), None)
+    if site is None:
+        return False
+    found = dict((*site.constexprs, *site.options)).get(name)
+    if found is None or found.origin is None:
+        return True
+    start, end = source.offsets_of(found.origin)
+    text = source.text[start:end]
+    return not text.isdecimal() or int(text) == value
