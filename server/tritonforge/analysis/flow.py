@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from tritonforge.analysis.discovery import JitFunction
 from tritonforge.analysis.facts import Facts, LoopFact
 from tritonforge.analysis.flow_expressions import ExpressionFlow
-from tritonforge.analysis.names import dotted, language_name
+from tritonforge.analysis.names import language_name
 from tritonforge.analysis.scopes import Function, parameters_of
 from tritonforge.analysis.text import SourceText
 from tritonforge.analysis.values import STATIC, UNKNOWN, Value, elementwise, merge
@@ -50,6 +50,9 @@ class _Flow(ExpressionFlow):
         self.jits = jits
         self.loop_stack: tuple[int, ...] = ()
         self.loop_ids: dict[int, int] = {}
+        self.carried: dict[int, set[str]] = {}
+        self.paths: dict[int, str | None] = {}
+        self.read_by: dict[int, set[str]] = {}
         self.inlined: tuple[int, ...] = (id(kernel.node),)
         self.walked = 0
         self.returned: list[Value] = []
@@ -115,7 +118,8 @@ class _Flow(ExpressionFlow):
         env = self.env
         for name, value in other.items():
             mine = env.get(name)
-            env[name] = value if mine is None else merge(mine, value)
+            if mine is not value:
+                env[name] = value if mine is None else merge(mine, value)
 
     def _for(self, node: ast.For) -> None:
         kind, arguments = self._range_of(node.iter)
@@ -147,7 +151,7 @@ class _Flow(ExpressionFlow):
         """Return the kind of a loop and its bounds; the kind is None for anything but the ranges."""
         if not isinstance(node, ast.Call):
             return None, []
-        path = dotted(node.func, self.scope)
+        path = self.path(node.func)
         name = language_name(path)
         kinds = {"range": "tl.range", "static_range": "static_range"}
         kind = "range" if path == "range" else kinds.get(name or "")
@@ -201,7 +205,9 @@ class _Flow(ExpressionFlow):
 
     def _iterate(self, node: ast.For | ast.While, index: int, head: Callable[[], None]) -> None:
         before = dict(self.env)
-        for name in _carried(node):
+        if id(node) not in self.carried:
+            self.carried[id(node)] = _carried(node, set(self.env), self.read_by)
+        for name in self.carried[id(node)]:
             value = self.env.get(name)
             if value is not None:
                 self.env[name] = value._replace(loops=value.loops | {index}, bare=None, static=False)
@@ -261,10 +267,15 @@ class _Flow(ExpressionFlow):
     }
 
 
-def _carried(node: ast.For | ast.While) -> set[str]:
-    """Return the names whose value one iteration hands to the next: `x += …`, `x = f(x)`."""
+def _carried(node: ast.For | ast.While, known: set[str], read_by: dict[int, set[str]]) -> set[str]:
+    """Return the `known` names whose value one iteration hands to the next: `x += …`, `x = f(x)`.
+
+    `read_by` remembers, by the id of an assignment, the names it reads.
+    """
     names: set[str] = set()
-    for inner in ast.walk(node):
+    statements: list[ast.stmt] = [*node.body]
+    while statements:
+        inner = statements.pop()
         if isinstance(inner, ast.AugAssign) and isinstance(inner.target, ast.Name):
             names.add(inner.target.id)
         elif isinstance(inner, ast.Assign):
@@ -272,8 +283,15 @@ def _carried(node: ast.For | ast.While) -> set[str]:
             for target in inner.targets:
                 if isinstance(target, ast.Tuple):
                     targets |= {t.id for t in target.elts if isinstance(t, ast.Name)}
-            if targets:
-                names |= targets & {n.id for n in ast.walk(inner.value) if isinstance(n, ast.Name)}
+            if (targets & known) - names:
+                if id(inner) not in read_by:
+                    read_by[id(inner)] = {n.id for n in ast.walk(inner.value) if isinstance(n, ast.Name)}
+                names |= targets & read_by[id(inner)]
+        elif isinstance(inner, (ast.If, ast.For, ast.While)):
+            statements += inner.body
+            statements += inner.orelse
+        elif isinstance(inner, ast.With):
+            statements += inner.body
     return names
 
 

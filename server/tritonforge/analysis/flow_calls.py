@@ -57,6 +57,15 @@ class CallFlow:
     positions: dict[str, int]
     """Of the kernel's parameters."""
 
+    paths: dict[int, str | None]
+    """Canonical paths by the id of their expression: each is asked for in every pass over a loop."""
+
+    def path(self, node: ast.expr) -> str | None:
+        """Return the canonical path of a dotted expression."""
+        if id(node) not in self.paths:
+            self.paths[id(node)] = dotted(node, self.scope)
+        return self.paths[id(node)]
+
     def order(self, name: str) -> int:
         """Return a key that sorts parameters as the signature lists them."""
         return self.positions.get(name, 0)
@@ -75,13 +84,13 @@ class CallFlow:
         if isinstance(func, ast.Name):
             if func.id in self.env:
                 return self._unknown_call(node)
-            return self._named_call(node, dotted(func, self.scope), func.id)
+            return self._named_call(node, self.path(func), func.id)
         if isinstance(func, ast.Attribute):
             root: ast.expr = func
             while isinstance(root, ast.Attribute):
                 root = root.value
             if isinstance(root, ast.Name) and root.id not in self.env:
-                path = dotted(func, self.scope)
+                path = self.path(func)
                 if path is not None:
                     return self._named_call(node, path, self.text.segment(func))
             return self._language_call(node, func.attr, [func.value, *node.args], method=True)

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from tritonforge.analysis.facts import OperationFact
 from tritonforge.analysis.flow_calls import CallFlow
-from tritonforge.analysis.names import dotted
 from tritonforge.analysis.values import SCALAR, STATIC, Value, elementwise, merge
 
 _SLOW_OPERATORS: dict[type[ast.operator], str] = {ast.Div: "/", ast.Mod: "%", ast.FloorDiv: "//", ast.Pow: "**"}
@@ -52,14 +51,14 @@ class ExpressionFlow(CallFlow):
             binding = found[1][-1]
             outside = id(found[0].node) not in self.jits
             if outside and (binding.kind in ("assign", "other") or binding.kind == "import"):
-                path = dotted(node, self.scope)
+                path = self.path(node)
                 if path is None or not path.startswith("triton"):
                     self.facts.constants[node.id] = None
         return STATIC
 
     def _attribute(self, node: ast.Attribute) -> Value:
         outside = isinstance(node.value, ast.Name) and node.value.id not in self.env
-        if outside and dotted(node, self.scope) is not None:
+        if outside and self.path(node) is not None:
             return STATIC
         value = self.eval(node.value)
         if node.attr == "T":

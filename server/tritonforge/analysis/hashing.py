@@ -15,11 +15,11 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 class CodeHasher:
     """Hashes kernels and host functions of one module, whose tree it normalises in place: use it last."""
 
-    def __init__(self, tree: ast.Module, index: ModuleIndex) -> None:
+    def __init__(self, index: ModuleIndex) -> None:
         self._index = index
         self._texts: dict[int, str] = {}
         self._hashes: dict[int, str] = {}
-        _normalise(tree)
+        _normalise(index)
 
     def kernel(self, kernel: JitFunction) -> str:
         """Hash a kernel with its wrappers, the functions it uses, and the module constants that any of them reads."""
@@ -76,41 +76,28 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
 
 
-def _normalise(tree: ast.Module) -> None:
-    """Drop docstrings, and turn f-strings (whose unparsed quotes differ between versions) into plain calls."""
-    stack: list[ast.AST] = [tree]
-    while stack:
-        node = stack.pop()
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            kept = [s for s in body if not _is_text(s)]
-            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
-        for name, value in ast.iter_fields(node):
-            if isinstance(value, ast.JoinedStr):
-                value = _plain(value)  # noqa: PLW2901 - the child that takes its place is walked next
-                setattr(node, name, value)
-            if isinstance(value, list):
-                for i, item in enumerate(value):
-                    if isinstance(item, ast.JoinedStr):
-                        value[i] = _plain(item)
-                    if isinstance(value[i], ast.AST):
-                        stack.append(value[i])
-            elif isinstance(value, ast.AST):
-                stack.append(value)
+def _normalise(index: ModuleIndex) -> None:
+    """Drop docstrings, and replace f-strings, whose unparsed quotes differ between versions, by digests of their parts."""
+    for scope in index.scopes.values():
+        body = scope.node.body
+        if body and _is_text(body[0]):
+            scope.node.body = [*body[1:]] or [ast.Pass()]
+    for node in reversed(index.fstrings):  # inner ones stand later in the list and must be replaced first
+        node.values = [ast.Constant(_digest("\n".join(_parts(node))))]
 
 
 def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-def _plain(node: ast.JoinedStr) -> ast.expr:
-    parts: list[ast.expr] = []
+def _parts(node: ast.JoinedStr) -> list[str]:
+    parts: list[str] = []
     for part in node.values:
         if isinstance(part, ast.FormattedValue):
-            details: list[ast.expr] = [part.value, ast.Constant(part.conversion)]
-            if part.format_spec is not None:
-                details.append(part.format_spec)
-            parts.append(ast.Tuple(elts=details, ctx=ast.Load()))
-        else:
-            parts.append(part)
-    return ast.Call(func=ast.Name(id="f-string", ctx=ast.Load()), args=parts, keywords=[])
+            parts += ["{", ast.unparse(part.value), str(part.conversion)]
+            if isinstance(part.format_spec, ast.JoinedStr):
+                parts += [":", *_parts(part.format_spec)]
+            parts.append("}")
+        elif isinstance(part, ast.Constant):
+            parts.append(str(part.value))
+    return parts

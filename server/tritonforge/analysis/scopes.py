@@ -94,6 +94,8 @@ class ModuleIndex:
     calls: list[CallAt]
     attributes: dict[str, list[tuple[ast.expr, Scope]]]
     """`anything.name = value` in the file, by attribute name."""
+    fstrings: list[ast.JoinedStr]
+    """Outer ones before those inside them."""
 
     def functions(self) -> Iterator[Scope]:
         """Yield every function scope in source order."""
@@ -108,7 +110,7 @@ def index_module(tree: ast.Module) -> ModuleIndex:
 class _Indexer:
     def __init__(self, tree: ast.Module) -> None:
         module = Scope(tree, None, "")
-        self.index = ModuleIndex(module, {id(tree): module}, [], {})
+        self.index = ModuleIndex(module, {id(tree): module}, [], {}, [])
         self.statement: ast.stmt = ast.Pass()
         for statement in tree.body:
             self.statement = statement
@@ -142,7 +144,18 @@ class _Indexer:
                 if isinstance(node.target, ast.Name):
                     self._bind(scope, node.target.id, Binding("assign", node, node.lineno, node.value))
                 stack.append(node.value)
+            elif kind is ast.BinOp:
+                stack.append(node.left)  # type: ignore[attr-defined]
+                stack.append(node.right)  # type: ignore[attr-defined]
+            elif kind is ast.Tuple or kind is ast.List:
+                stack.extend(node.elts)  # type: ignore[attr-defined]
+            elif kind is ast.Subscript:
+                stack.append(node.value)  # type: ignore[attr-defined]
+                stack.append(node.slice)  # type: ignore[attr-defined]
             else:
+                if kind is ast.JoinedStr:
+                    assert isinstance(node, ast.JoinedStr)
+                    self.index.fstrings.append(node)
                 stack.extend(ast.iter_child_nodes(node))
 
     def _target(self, target: ast.expr, scope: Scope, binding: Binding) -> None:
