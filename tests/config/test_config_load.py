@@ -240,3 +240,12 @@ def test_targets_resolve_by_name_and_auto_is_left_to_the_caller(tmp_path):
     assert str(caught.value) == "unknown target 'lap'. Did you mean 'lab'?"
     with pytest.raises(UsageError, match="Known targets: auto, lab, laptop-container, local, offline"):
         resolve_target(settings, "zzz")
+
+
+def test_the_documented_example_is_a_valid_configuration(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    example = page.split("```toml\n")[1].split("```")[0]
+    settings = load(write(tmp_path, example), environment={})
+    assert settings.targets["container"].arch == "sm_90"
+    assert settings.limits == Limits()
+    assert settings.launches[0].function == "layer_norm"

@@ -69,7 +69,8 @@ def indent(lines: Iterable[Line], by: int = 2) -> list[Line]:
 def wrap(parts: Sequence[Span | str], *, width: int = WIDTH, hanging: int = 0) -> list[Line]:
     """Break a paragraph at blanks into lines of at most `width` columns, all but the first indented by `hanging`.
 
-    Styles are kept across breaks; a word longer than a line stays whole.
+    Styles are kept across breaks; a word longer than a line stays whole. A no-break space holds words together and
+    comes out as a plain one.
     """
     # A word may be made of pieces of several styles, so break between words, not between spans.
     words: list[list[Span]] = [[]]
@@ -95,7 +96,10 @@ def wrap(parts: Sequence[Span | str], *, width: int = WIDTH, hanging: int = 0) -
             used += 1
         lines[-1].extend(word)
         used += length
-    return [Line(_merged(spans)) for spans in lines]
+    return [
+        Line(tuple(Span(span.text.replace("\N{NO-BREAK SPACE}", " "), span.style) for span in _merged(spans)))
+        for spans in lines
+    ]
 
 
 def table(rows: Sequence[Sequence[Span | str]], *, right: Iterable[int] = (), gap: int = 2) -> list[Line]:
@@ -135,7 +139,7 @@ def shortened(text: str, width: int) -> str:
 
 def plain(lines: Iterable[Line]) -> str:
     """Return the text of `lines`, each ended by a line break."""
-    return "".join(one.text.rstrip() + "\n" for one in lines)
+    return "".join(one.text + "\n" for one in lines)
 
 
 _ASCII = str.maketrans(

@@ -30,13 +30,13 @@ def analyze_text(result: AnalyzeResult) -> list[Line]:
     return [*out, _summary(result)]
 
 
-def launch_text(launch: Launch) -> list[Line]:
-    """Return a launch in two parts: what it computes, and how."""
+def launch_text(launch: Launch, width: int = 96) -> list[Line]:
+    """Return a launch in two parts, at most `width` columns wide: what it computes, and how."""
     times = f" ×{launch.count}" if launch.count > 1 else ""
     how = f"{wording.config(launch.config)} · grid {wording.grid(launch)}"
     return [
-        *wrap([Span(launch.id, "title"), Span(times, "muted"), "  ", wording.problem(launch)], width=94, hanging=4),
-        *indent(wrap([Span(how, "muted")], width=92), 4),
+        *wrap([Span(launch.id, "title"), Span(times, "muted"), "  ", wording.problem(launch)], width=width, hanging=4),
+        *indent(wrap([Span(how, "muted")], width=width - 4), 4),
     ]
 
 

@@ -47,12 +47,13 @@ def evidence_text(evidence: Mapping[str, Evidence]) -> list[Line]:
     )
 
 
-def bottleneck_spans(bottleneck: Bottleneck) -> list[Span | str]:
+def bottleneck_spans(bottleneck: Bottleneck, *, with_class: bool = True) -> list[Span | str]:
     """Return class, reason, and how sure that is, as one paragraph."""
     style: Style = "good" if bottleneck.kind == "at-roofline" else "warn"
-    parts: list[Span | str] = [Span(bottleneck.kind, style)]
+    parts: list[Span | str] = [Span(bottleneck.kind, style)] if with_class or not bottleneck.reason else []
     if bottleneck.reason:
-        parts += [": ", bottleneck.reason]
+        reason = bottleneck.reason
+        parts += [": ", reason] if parts else [reason[:1].upper() + reason[1:]]
     sure = f"({bottleneck.provenance}, {wording.percent(bottleneck.confidence)} sure)"
     # Words of the remark stay together: a line break inside it would read as two remarks.
     return [*parts, " ", Span(sure.replace(" ", "\N{NO-BREAK SPACE}"), "muted")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from tritonforge.domain.candidate import Suggestion, Verdict
@@ -14,6 +15,8 @@ from tritonforge.report.text_findings import bottleneck_spans, by_gravity, evide
 from tritonforge.report.text_profile import labelled, next_steps
 
 _ROWS = 8
+_NOTES = 5
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
 def optimize_text(
@@ -33,11 +36,21 @@ def optimize_text(
 
 def diff_text(diff: str) -> list[Line]:
     """Return a unified diff with each line in its style, unindented and uncut so that it can be copied."""
-    texts = diff.splitlines()
-    return [
-        line(Span(text, _diff_style(text, texts[at - 1] if at else "", texts[at + 1] if at + 1 < len(texts) else "")))
-        for at, text in enumerate(texts)
-    ]
+    out: list[Line] = []
+    old = new = 0  # lines of the hunk that are still to come: only outside a hunk is "---" a header
+    for text in diff.splitlines():
+        style: Style = "plain"
+        if old > 0 or new > 0:
+            style = "add" if text.startswith("+") else "remove" if text.startswith("-") else "plain"
+            old -= not text.startswith(("+", "\\"))
+            new -= not text.startswith(("-", "\\"))
+        elif found := _HUNK.match(text):
+            old, new = int(found[1] or 1), int(found[2] or 1)
+            style = "hunk"
+        elif text.startswith(("--- ", "+++ ", "diff ")):
+            style = "hunk"
+        out.append(line(Span(text, style)))
+    return out
 
 
 def verdict_text(verdict: Verdict) -> list[Line]:
@@ -69,15 +82,19 @@ def _result(result: OptimizeResult, source: str | None, *, applied: bool) -> lis
         *labelled("Target", wrap([wording.target(result.target)], width=88)),
     ]
     for number, launch in enumerate(result.launches[:2]):
-        out += labelled("Launch" if number == 0 else "", launch_text(launch))
+        out += labelled("Launch" if number == 0 else "", launch_text(launch, 88))
     if len(result.launches) > 2:
         out += labelled("", [line(Span(f"and {wording.plural(len(result.launches) - 2, 'more launch')}", "muted"))])
     if result.bottlenecks:
         out += [BLANK, *labelled("Bottleneck", _bottleneck(result.bottlenecks[0], result, source))]
     out += section(_tried(result), _trials(result))
-    out += _suggestion(result.best, result, applied=applied) if result.best else _nothing(result)
-    for note in result.notes:
-        out += labelled("Note", wrap([note], width=88))
+    out += _suggestion(result.best, result) if result.best else _nothing(result)
+    for number, note in enumerate(result.notes[:_NOTES]):
+        out += labelled("" if number else "Note", wrap([note], width=88, hanging=2))
+    if len(result.notes) > _NOTES:
+        out += labelled("", [line(Span(f"and {len(result.notes) - _NOTES} more", "muted"))])
+    if result.best is not None:
+        out += _next(result.best, result, applied=applied)
     return out
 
 
@@ -94,7 +111,7 @@ def _bottleneck(bottleneck: Bottleneck, result: OptimizeResult, source: str | No
         )
     if at is not None and source is not None:
         out += source_excerpt(source, [at], marked=[at], width=88)
-    out += wrap(bottleneck_spans(bottleneck), width=88)
+    out += wrap(bottleneck_spans(bottleneck, with_class=finding is None), width=88)
     if finding is not None:
         out += evidence_text(finding.evidence)
     return out
@@ -109,7 +126,7 @@ def _finding_for(bottleneck: Bottleneck, findings: Iterable[Finding]) -> Finding
 
 def _tried(result: OptimizeResult) -> str:
     verified = sum(trial.verdict is not None and trial.verdict.accepted for trial in result.trials)
-    stopped = f"; stopped because {result.stopped_because}" if result.stopped_because else ""
+    stopped = f"; stopped: {result.stopped_because}" if result.stopped_because else ""
     tried = wording.plural(len(result.trials), "candidate")
     return shortened(f"Tried {tried} in {result.elapsed_s:.1f} s, {verified} verified{stopped}.", 100)
 
@@ -160,11 +177,12 @@ def _total(times: Mapping[str, float], result: OptimizeResult) -> float | None:
     return sum(times[launch.id] * launch.count for launch in result.launches)
 
 
-def _suggestion(best: Suggestion, result: OptimizeResult, *, applied: bool) -> list[Line]:
+def _suggestion(best: Suggestion, result: OptimizeResult) -> list[Line]:
     trial, verdict = best.trial, best.trial.verdict
     low, high = best.speedup_ci95
     gain = f"{wording.factor(best.speedup)} faster"
-    certain = f" {best.provenance} (95 % interval {wording.factor(low)}–{wording.factor(high)})"
+    spread = f"{wording.factor(low)}–{wording.factor(high)}"
+    certain = f", {best.provenance} ({'95 % interval' if best.provenance == 'measured' else 'likely'} {spread})"
     out = [
         BLANK,
         *labelled("Suggestion", wrap([Span(trial.candidate.title, "title")], width=88)),
@@ -181,14 +199,17 @@ def _suggestion(best: Suggestion, result: OptimizeResult, *, applied: bool) -> l
     out += labelled("", table(rows, right=(1, 3)))
     if verdict is not None:
         out += labelled("Verified", verdict_text(verdict))
-    out += [BLANK, *diff_text(best.diff), BLANK]
+    return [*out, BLANK, *diff_text(best.diff), BLANK]
+
+
+def _next(best: Suggestion, result: OptimizeResult, *, applied: bool) -> list[Line]:
     path = wording.kernel_path(result.kernel)
     if applied:
-        return [*out, *labelled("Applied", wrap([_files(best)], width=88))]
+        return labelled("Applied", wrap([_files(best)], width=88))
     steps = [(f"tritonforge optimize {path} --apply", "write this change")]
     if best.provenance == "predicted":
         steps.append((f"tritonforge optimize {path} --target NAME", "measure it on a GPU"))
-    return [*out, *next_steps(steps)]
+    return next_steps(steps)
 
 
 def _files(best: Suggestion) -> str:
@@ -202,13 +223,3 @@ def _nothing(result: OptimizeResult) -> list[Line]:
         "Nothing to gain: it runs at its roofline." if at_roof else "No verified rewrite is faster than the original."
     )
     return [BLANK, *labelled("Suggestion", wrap([Span(said, "good" if at_roof else "plain")], width=88))]
-
-
-def _diff_style(text: str, before: str, after: str) -> Style:
-    # A removed line may itself begin with "-- ": only the pair is a header.
-    header = (text.startswith("--- ") and after.startswith("+++ ")) or (
-        text.startswith("+++ ") and before.startswith("--- ")
-    )
-    if header or text.startswith("@@"):
-        return "hunk"
-    return "add" if text.startswith("+") else "remove" if text.startswith("-") else "plain"

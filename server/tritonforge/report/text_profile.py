@@ -8,7 +8,7 @@ from tritonforge.domain.compilation import Prediction
 from tritonforge.domain.profile import Profile, Roofline
 from tritonforge.domain.results import ProfileResult
 from tritonforge.report import wording
-from tritonforge.report.text import BLANK, Line, Span, Style, bar, indent, line, shortened, table, wrap
+from tritonforge.report.text import BLANK, WIDTH, Line, Span, Style, bar, indent, line, shortened, table, wrap
 from tritonforge.report.text_analyze import launch_text
 from tritonforge.report.text_findings import bottleneck_spans, by_gravity, finding_text, section, source_excerpt
 
@@ -38,12 +38,16 @@ def labelled(label: str, lines: list[Line]) -> list[Line]:
 
 def next_steps(steps: list[tuple[str, str]]) -> list[Line]:
     """Return what to type next, one command a line with what it is good for."""
-    rows: list[Line] = []
-    for command, purpose in steps:
-        one_row = len(command) + 2 + len(purpose) <= 88
-        rows.append(line(Span(command, "code"), Span(f"  {purpose}" if one_row else "", "muted")))
-        if not one_row:
-            rows.append(line(Span(f"  {purpose}", "muted")))
+    width = max(len(command) for command, _ in steps) + 2
+    if all(width + len(purpose) <= WIDTH - _LABEL for _, purpose in steps):
+        rows = [line(Span(command.ljust(width), "code"), Span(purpose, "muted")) for command, purpose in steps]
+    else:
+        # A command is there to be copied: better too wide than cut.
+        rows = [
+            one
+            for command, purpose in steps
+            for one in (line(Span(f"{purpose}:", "muted")), line(Span(command, "code")).indented(2))
+        ]
     return labelled("Next", rows)
 
 
@@ -52,7 +56,7 @@ def _profile(profile: Profile, prediction: Prediction | None, source: str | None
     out = [
         line(Span(kernel.name, "title"), "  ", Span(wording.place(kernel), "muted")),
         *labelled("Target", wrap([wording.target(profile.target)], width=88)),
-        *labelled("Launch", launch_text(profile.launch)),
+        *labelled("Launch", launch_text(profile.launch, 88)),
         BLANK,
         *labelled("Time", _time(profile, prediction)),
     ]

@@ -36,8 +36,7 @@ def verify_text(result: VerifyResult) -> list[Line]:
     out += labelled("Worst error", [_errors(result)])
     if verdict.replay:
         kernel = wording.kernel_path(result.kernel) if result.kernel else "PATH::KERNEL"
-        candidate = result.candidate or "PATH"
-        command = f"tritonforge verify {kernel} --candidate {candidate} --replay {verdict.replay}"
+        command = f"tritonforge verify {kernel} --candidate {result.candidate or 'PATH'} --replay {verdict.replay}"
         out += next_steps([(command, "repeat this very check")])
     return out
 

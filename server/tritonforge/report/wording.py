@@ -64,8 +64,10 @@ def plural(count: int, noun: str) -> str:
 
 def error(value: float | None) -> str:
     """Return a relative error."""
-    if value is None or not math.isfinite(value):
+    if value is None:
         return _NO_VALUE
+    if not math.isfinite(value):
+        return "not finite"
     return "0" if value == 0 else f"{value:.1e}"
 
 
@@ -106,11 +108,14 @@ def argument(value: Value) -> str:
 
 
 def problem(launch: Launch) -> str:
-    """Return what a launch computes. Strides given as arguments are left out: the tensors say them."""
+    """Return what a launch computes. Strides given as arguments are left out: the tensors say them.
+
+    No-break spaces keep each argument together when the text is wrapped.
+    """
     parts: list[str] = []
     for name, value in (*launch.problem.arguments, *launch.problem.constexprs):
         if isinstance(value, Tensor):
-            parts.append(f"{name} {argument(value)}")
+            parts.append(f"{name} {argument(value)}".replace(" ", "\N{NO-BREAK SPACE}"))
         elif not name.startswith("stride"):
             parts.append(f"{name}={argument(value)}")
     return ", ".join(parts)

@@ -1,0 +1,93 @@
+"""Text for people, compared with golden files. `UPDATE_GOLDEN=1 pytest tests/report` rewrites them: read the diff."""
+
+import os
+from pathlib import Path
+
+import pytest
+import report_samples as samples
+
+from tritonforge.domain.results import AnalyzeResult, DoctorResult
+from tritonforge.report.text import WIDTH, Line, Span, bar, line, plain, table, to_ascii, wrap
+from tritonforge.report.text_analyze import analyze_text
+from tritonforge.report.text_doctor import doctor_text
+from tritonforge.report.text_optimize import diff_text, optimize_text
+from tritonforge.report.text_profile import profile_text
+from tritonforge.report.text_verify import verify_text
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "report"
+SOURCES = {samples.FILE: samples.SOURCE}
+
+REPORTS = {
+    "analyze": lambda: analyze_text(samples.ANALYZE),
+    "analyze_nothing": lambda: analyze_text(AnalyzeResult()),
+    "profile": lambda: profile_text(samples.PROFILE, SOURCES),
+    "profile_without_source": lambda: profile_text(samples.PROFILE),
+    "optimize": lambda: optimize_text([samples.OPTIMIZED, samples.AT_ROOF], SOURCES),
+    "optimize_applied": lambda: optimize_text([samples.OPTIMIZED], SOURCES, applied=True),
+    "verify_accepted": lambda: verify_text(samples.VERIFIED),
+    "verify_refused": lambda: verify_text(samples.NOT_VERIFIED),
+    "doctor": lambda: doctor_text(samples.DOCTOR),
+    "doctor_fine": lambda: doctor_text(DoctorResult(samples.LAB, samples.DOCTOR.checks[:2])),
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_report_reads_as_its_golden_file(name):
+    text = plain(REPORTS[name]())
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_no_line_but_those_that_are_to_be_copied_is_wider_than_the_page(name):
+    in_diff = set(samples.DIFF.splitlines())
+    wide = [one.text for one in REPORTS[name]() if len(one.text) > WIDTH and one.text not in in_diff]
+    assert [text for text in wide if "tritonforge verify" not in text] == []
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_every_report_can_be_shown_in_ascii(name):
+    shown = plain(to_ascii(REPORTS[name]()))
+    assert shown.isascii()
+    assert "?" not in shown
+
+
+def test_a_diff_is_shown_as_it_is_each_line_in_its_style():
+    diff = "--- a/k.py\n+++ b/k.py\n@@ -1,3 +1,3 @@\n same\n--- gone\n+++ come\n \n--- a/l.py\n+++ b/l.py\n@@ -1 +0,0 @@\n-x\n"
+    shown = diff_text(diff)
+    assert plain(shown) == diff
+    styles = " ".join(one.spans[0].style for one in shown)
+    assert styles == "hunk hunk hunk plain remove add plain hunk hunk hunk remove"
+
+
+def test_the_diff_of_a_report_can_be_copied_out_of_it_and_applied():
+    text = plain(REPORTS["optimize"]())
+    assert samples.DIFF in text
+
+
+def test_wrapping_keeps_styles_and_words_together():
+    lines = wrap([Span("one two", "title"), " three", Span("four", "bad"), " five"], width=9, hanging=2)
+    assert [one.text for one in lines] == ["one two", "  threefour", "  five"]
+    assert lines[1].spans == (Span("  three"), Span("four", "bad"))
+    assert wrap([""]) == []
+
+
+def test_a_table_aligns_its_columns_and_leaves_no_blanks_at_the_end():
+    rows = table([("a", "10", "x"), ("bcd", "9", Span("", "bad"))], right=(1,))
+    assert [one.text for one in rows] == ["a    10  x", "bcd   9"]
+
+
+def test_a_bar_is_as_long_as_its_fraction():
+    assert bar(0, 4) == "░░░░"
+    assert bar(1, 4) == "████"
+    assert bar(0.5, 4) == "██░░"
+    assert bar(7, 4) == "████"
+    assert len(bar(0.33, 10)) == 10
+
+
+def test_an_empty_line_stays_empty_when_indented():
+    assert Line().indented(4) == Line()
+    assert line("a", "").indented(2).text == "  a"
