@@ -41,12 +41,12 @@ memory = "2 GiB"
 [[launch]]
 file = "kernels/norm.py"
 function = "layer_norm"
-args = ["float16[4096, 1024]", 1e-5]
+x = "fp16[4096, 1024]"
 
 [[launch]]
 file = "kernels/add.py"
 kernel = "add_kernel"
-grid = ["cdiv(n, BLOCK)"]
+grid = "cdiv(n, BLOCK)"
 BLOCK = 1024
 """
 
@@ -80,7 +80,7 @@ def test_every_documented_key_arrives(tmp_path):
     assert settings.limits == Limits(seconds=30.0, memory_bytes=2 << 30)
     norm, add = settings.launches
     assert (norm.file, norm.function, norm.kernel, norm.line) == ("kernels/norm.py", "layer_norm", None, 29)
-    assert norm.values == {"args": ["float16[4096, 1024]", 1e-5]}
+    assert norm.values == {"x": "fp16[4096, 1024]"}
     assert (add.kernel, add.line, add.values["BLOCK"]) == ("add_kernel", 34, 1024)
     assert settings.problems == ()
 
@@ -248,4 +248,4 @@ def test_the_documented_example_is_a_valid_configuration(tmp_path):
     settings = load(write(tmp_path, example), environment={})
     assert settings.targets["container"].arch == "sm_90"
     assert settings.limits == Limits()
-    assert settings.launches[0].function == "layer_norm"
+    assert [(t.function, t.kernel) for t in settings.launches] == [("layer_norm", None), (None, "add_kernel")]
