@@ -28,6 +28,8 @@ from tritonforge.domain.provenance import Provenance
 Detector = Callable[[Case], Bottleneck | None]
 
 _HALF_THE_GPU = 0.5
+_FAR_OFF = 1.5
+"""Measured over the upper end of the predicted time from which the model's parts explain nothing."""
 
 
 def at_roofline(case: Case) -> Bottleneck | None:
@@ -245,6 +247,14 @@ _RESOURCES: dict[str, BottleneckClass] = {
 def exhausted_resource(case: Case) -> Bottleneck | None:
     """No cause is known: name the resource that the model, or the measured roofline, finds exhausted."""
     prediction = case.prediction
+    if prediction is not None and case.time is not None and case.time.median > _FAR_OFF * prediction.interval[1]:
+        return Bottleneck(
+            "unknown",
+            0.0,
+            "measured",
+            f"It takes {microseconds(case.time.median)} where the model expects at most "
+            f"{microseconds(prediction.interval[1])}, and no cause of the catalogue explains the difference.",
+        )
     if prediction is not None and prediction.dominant in _RESOURCES:
         parts = sorted(prediction.parts.items(), key=lambda part: -part[1])
         first, second = parts[0][1] if parts else 0.0, parts[1][1] if len(parts) > 1 else 0.0

@@ -6,7 +6,7 @@ import ast
 
 from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.facts import integers
-from tritonforge.domain.kernel import Kernel, LaunchValue
+from tritonforge.domain.kernel import Kernel, LaunchSite, LaunchValue
 from tritonforge.domain.source import Range
 
 _FIXED = frozenset({"literal", "local", "module", "default"})
@@ -38,13 +38,37 @@ def fixed_values(kernel: Kernel, name: str) -> tuple[LaunchValue, ...]:
     return tuple(found)
 
 
-def place_of(kernel: Kernel, name: str) -> Range | None:
+def site_of(case: Case) -> LaunchSite | None:
+    """Return the launch site that made the launch of `case`, as far as it can be told.
+
+    By the line of the call where that was recorded, else by the values it passes; without a launch, the only site.
+    """
+    sites, launch = case.kernel.launch_sites, case.launch
+    if launch is not None:
+        called = launch.call_site
+        here = [s for s in sites if s.file == called.file and _covers(s.range, called.line)]
+        sizes = tile_sizes(case)
+        sites = tuple(here) or tuple(s for s in sites if _passes(s, sizes))
+    return sites[0] if len(sites) == 1 else None
+
+
+def _covers(place: Range, line: int) -> bool:
+    return place.start.line <= line <= place.end.line
+
+
+def _passes(site: LaunchSite, sizes: dict[str, int]) -> bool:
+    """Whether no value that the site writes out differs from the launch's."""
+    written = {name: integer(value.text) for name, value in site.constexprs}
+    return all(written.get(name) in {None, size} for name, size in sizes.items())
+
+
+def place_of(case: Case, name: str) -> Range | None:
     """Return where the value of `name` can be edited in the kernel's own file, if it stands there."""
-    for site in kernel.launch_sites:
-        for key, value in (*site.constexprs, *site.options):
-            if key == name and site.file == kernel.file and (value.origin or value.range):
-                return value.origin or value.range
-    return None
+    site = site_of(case)
+    if site is None or site.file != case.kernel.file:
+        return None
+    value = dict((*site.constexprs, *site.options)).get(name)
+    return (value.origin or value.range) if value is not None else None
 
 
 def integer(text: str | None) -> int | None:

@@ -55,7 +55,7 @@ def _message(small: SmallBlock) -> str:
 
 def _place(case: Case) -> Range:
     """The value to change, where it stands in this file; else the kernel's name."""
-    places = (place_of(case.kernel, name) for name in case.kernel.tiles)
+    places = (place_of(case, name) for name in case.kernel.tiles)
     return next((place for place in places if place is not None), case.kernel.name_range)
 
 

@@ -8,6 +8,7 @@ from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.finding import evidence, gain_of, number, percent, timed
 from tritonforge.diagnosis.rules.rule import Observation, Rule
 from tritonforge.diagnosis.signals.grid import IdleSms, idle_sms
+from tritonforge.diagnosis.sizes import site_of
 from tritonforge.domain.source import Range
 
 
@@ -41,12 +42,9 @@ def _message(idle: IdleSms) -> str:
 
 def _place(case: Case) -> Range:
     """The grid of the launch that was seen, when it stands in this file; else the kernel's name."""
-    kernel, launch = case.kernel, case.launch
-    for site in kernel.launch_sites:
-        here = launch is None or site.range.start.line <= launch.call_site.line <= site.range.end.line
-        if here and site.file == kernel.file and site.grid_range is not None:
-            return site.grid_range
-    return kernel.name_range
+    site = site_of(case)
+    here = site is not None and site.file == case.kernel.file
+    return (site.grid_range if site is not None and here else None) or case.kernel.name_range
 
 
 RULE = Rule("TF302", "grid-too-small", "source", _look)

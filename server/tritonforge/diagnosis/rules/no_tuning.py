@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tritonforge.diagnosis.case import Case
+from tritonforge.diagnosis.classify import classify
 from tritonforge.diagnosis.finding import evidence, percent
 from tritonforge.diagnosis.rules.rule import Observation, Rule
-from tritonforge.diagnosis.signals.launching import launch_bound
 from tritonforge.diagnosis.signals.tuning import Untuned, untuned
+from tritonforge.domain.finding import BottleneckClass
+
+_TUNING_MAY_HELP: frozenset[BottleneckClass] = frozenset(
+    {"unknown", "dram-bandwidth", "l2-bandwidth", "shared-memory", "tensor-core", "latency", "low-occupancy"}
+)
+"""Bottlenecks without a named cause: where there is one, another rule says what to do about it."""
 
 
 def _look(case: Case) -> Iterable[Observation]:
     seen = untuned(case)
-    if seen is None or launch_bound(case) is not None:
+    if seen is None or (case.compiled is not None and classify(case).kind not in _TUNING_MAY_HELP):
         return
     standing = seen.standing
     yield Observation(
@@ -22,7 +28,7 @@ def _look(case: Case) -> Iterable[Observation]:
         message=_message(seen),
         provenance=standing.provenance if standing is not None else "source",
         evidence=evidence(
-            ("fixed", ", ".join(f"{name}={text}" for name, text in seen.fixed), "1", "source"),
+            ("fixed", _fixed(seen), "1", "source"),
             (
                 "roofline_fraction",
                 standing.fraction if standing is not None else None,
@@ -34,17 +40,20 @@ def _look(case: Case) -> Iterable[Observation]:
 
 
 def _message(seen: Untuned) -> str:
-    fixed = ", ".join(f"{name}={text}" for name, text in seen.fixed)
     if seen.standing is None:
         return (
-            f"{fixed} stay the same for every shape and GPU: nothing chooses them, and nothing checked that they fit."
+            f"Every launch fixes {_fixed(seen)}, whatever the shape and the GPU, and nothing checks that it fits them."
         )
     how = "reaches" if seen.standing.provenance == "measured" else "is predicted to reach"
     what = "memory bandwidth" if seen.standing.bound == "memory" else "tensor throughput"
     return (
-        f"{fixed} are fixed, and this launch {how} {percent(seen.standing.fraction)} of {what}: "
+        f"Every launch fixes {_fixed(seen)}, and this one {how} {percent(seen.standing.fraction)} of {what}: "
         "try other tiles, num_warps and num_stages, or let @triton.autotune choose."
     )
+
+
+def _fixed(seen: Untuned) -> str:
+    return ", ".join(f"{name}={text}" for name, text in seen.fixed)
 
 
 RULE = Rule("TF404", "no-tuning", "source", _look)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tritonforge.diagnosis.case import Case
+from tritonforge.diagnosis.case import Case, Gpu
 from tritonforge.diagnosis.facts import floor
 from tritonforge.diagnosis.signals.launching import launch_bound
 from tritonforge.diagnosis.signals.roofline import is_at_roofline
@@ -32,9 +32,15 @@ def idle_sms(case: Case) -> IdleSms | None:
     programs = case.programs
     if programs is None or case.gpu is None or programs >= case.gpu.sms:
         return None
-    if launch_bound(case) is not None or is_at_roofline(case):
+    if launch_bound(case) is not None or is_at_roofline(case) or _is_over_at_once(case, programs, case.gpu):
         return None
     return IdleSms(programs, case.gpu.sms, _gain(case, programs, case.gpu.sms))
+
+
+def _is_over_at_once(case: Case, programs: int, gpu: Gpu) -> bool:
+    """Whether, for lack of a known time, the work looks too small to be worth spreading: shorter than a launch."""
+    least = floor(case)
+    return case.time_us is None and least is not None and least.time_us * gpu.sms / programs < gpu.ceilings.launch_us
 
 
 def _gain(case: Case, programs: int, sms: int) -> float | None:

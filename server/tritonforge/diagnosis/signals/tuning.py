@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.signals.roofline import NEAR_ROOFLINE, Standing, standing
-from tritonforge.diagnosis.sizes import fixed_values
+from tritonforge.diagnosis.sizes import fixed_values, tile_sizes
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,10 @@ def untuned(case: Case) -> Untuned | None:
     kernel = case.kernel
     if kernel.autotune is not None or kernel.heuristics or not kernel.launch_sites:
         return None
-    fixed = tuple((name, values[0].text) for name in kernel.tiles if (values := fixed_values(kernel, name)))
+    sizes = tile_sizes(case)
+    fixed = tuple(
+        (name, str(sizes.get(name, values[0].text))) for name in kernel.tiles if (values := fixed_values(kernel, name))
+    )
     if not fixed:
         return None
     known = standing(case)
