@@ -172,13 +172,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--arch", default="sm_90")
-    parser.add_argument("--set", default="pathologies", choices=["pathologies", "ranking"])
+    parser.add_argument("--set", default="pathologies", choices=["pathologies", "ranking", "samples"])
     parser.add_argument("--only", default="")
     args = parser.parse_args()
-    module = load(DATA / "h200" / "pathologies.py")
+    module = load(DATA / ("compilation/samples.py" if args.set == "samples" else "h200/pathologies.py"))
     found = {}
     with FakeTensorMode(allow_non_fake_inputs=True):
-        cases = {k: v[0] for k, v in module.cases().items()} if args.set == "pathologies" else ranking(module)
+        cases = ranking(module) if args.set == "ranking" else module.cases()
+        cases = {name: case[0] if isinstance(case, tuple) else case for name, case in cases.items()}
         captured = {name: capture(thunk)[0] for name, thunk in cases.items() if re.search(args.only, name)}
     for name, launch in captured.items():
         found[name] = encode(compile_one(*launch, args.arch))

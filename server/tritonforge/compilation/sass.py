@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from tritonforge.compilation.flow import Instruction, Span, main_loops, rare_paths, read_stream
 from tritonforge.compilation.locations import Frame, user_line
 from tritonforge.domain.compilation import LineInstructions
 
 TensorPath = Literal["none", "fma", "mma", "wgmma", "tcgen05", "mfma"]
 
-_MARK = re.compile(r'^\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
-_INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(?:@!?U?P[T\d]\s+)?([A-Z][A-Z0-9_]*)((?:\.\w+)*)")
 
 # Mnemonics of each class, from "Instruction Set Reference" in NVIDIA's CUDA Binary Utilities (Ampere to Blackwell). A
 # leading U (the uniform datapath) is looked up without it; what is not here counts as `other`: moves and constants.
@@ -23,8 +21,8 @@ _MNEMONICS = {
     "fma": "FFMA FFMA2 HFMA2 DFMA",
     "alu": """FADD FADD2 FMUL FMUL2 FMNMX FMNMX3 FSEL FSETP FSET FCHK FSWZADD HADD2 HMUL2 HMNMX2 HSETP2 HSET2 DADD DMUL
         DSETP DMNMX""",
-    "int": """IADD IADD3 IMAD IMUL LEA LOP LOP3 SHF SHL SHR ISETP IMNMX IMNMX3 VIMNMX VIMNMX3 VIADD VIADDMNMX VHMNMX IABS
-        PRMT SEL BMSK SGXT POPC FLO BREV IDP IDP4A VABSDIFF PLOP3 P2R R2P XMAD ISCADD""",
+    "int": """IADD IADD3 IMAD IMUL LEA LOP LOP3 SHF SHL SHR ISETP IMNMX IMNMX3 VIMNMX VIMNMX3 VIADD VIADDMNMX VHMNMX
+        IABS PRMT SEL BMSK SGXT POPC FLO BREV IDP IDP4A VABSDIFF PLOP3 P2R R2P XMAD ISCADD""",
     "special": "MUFU",
     "mma": "HMMA IMMA BMMA DMMA QMMA OMMA FMMA",
     "wgmma": "HGMMA IGMMA QGMMA BGMMA " + " ".join(sorted(_TCGEN05)),
@@ -56,17 +54,33 @@ def read_instructions(
     `ttir.inlined_callers`); of several the one nearest in the instruction stream is charged. What cannot be placed is
     charged to the user's line before it, at first to `default_line`, and dropped without one.
     """
-    counts: dict[int, Counter[str]] = defaultdict(Counter)
-    widths: dict[int, list[int]] = defaultdict(list)
-    stream = list(_stream(sass))
-    for line, (_, mnemonic, modifiers) in zip(_lines(stream, file, callers or {}, default_line), stream, strict=True):
-        if line is None or mnemonic == "NOP":
+    counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    looped: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    rare: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    widths: defaultdict[int, list[int]] = defaultdict(list)
+    stream, labels = read_stream(sass)
+    lines = _lines(stream, file, callers or {}, default_line)
+    in_loop = _covered(main_loops(stream, labels, lines))
+    in_rare = _covered(rare_paths(stream, labels))
+    for index, (line, instruction) in enumerate(zip(lines, stream, strict=True)):
+        if line is None or instruction.mnemonic == "NOP":
             continue
-        kind = classify(mnemonic)
+        kind = classify(instruction.mnemonic)
         counts[line][kind] += 1
-        if kind in {"load_global", "store_global"} or mnemonic in _ACCESSES:
-            widths[line].append(access_width(modifiers))
-    return {line: LineInstructions(dict(c), tuple(sorted(widths[line]))) for line, c in sorted(counts.items())}
+        if index in in_rare:
+            rare[line][kind] += 1
+        elif index in in_loop:
+            looped[line][kind] += 1
+        if kind in {"load_global", "store_global"} or instruction.mnemonic in _ACCESSES:
+            widths[line].append(access_width(instruction.modifiers))
+    return {
+        line: LineInstructions(dict(c), tuple(sorted(widths[line])), dict(looped[line]), dict(rare[line]))
+        for line, c in sorted(counts.items())
+    }
+
+
+def _covered(spans: Iterable[Span]) -> set[int]:
+    return {index for start, end in spans for index in range(start, end)}
 
 
 def classify(mnemonic: str) -> str:
@@ -91,7 +105,7 @@ def access_width(modifiers: str) -> int:
 
 def tensor_path(sass: str, *, has_dot: bool) -> TensorPath:
     """Return the instruction family that the kernel's dots use; `fma` when it has dots but no matrix instruction."""
-    mnemonics = {mnemonic for _, mnemonic, _ in _stream(sass)}
+    mnemonics = {instruction.mnemonic for instruction in read_stream(sass)[0]}
     if mnemonics.intersection(_TCGEN05):
         return "tcgen05"
     kinds = {classify(mnemonic) for mnemonic in mnemonics}
@@ -102,32 +116,13 @@ def tensor_path(sass: str, *, has_dot: bool) -> TensorPath:
     return "fma" if has_dot and mnemonics else "none"
 
 
-def _stream(sass: str) -> Iterator[tuple[tuple[Frame, ...], str, str]]:
-    """Yield (frames innermost first, mnemonic, modifiers, operands) for each instruction."""
-    chain: list[Frame] = []
-    fresh = True
-    for text in sass.splitlines():
-        mark = _MARK.match(text)
-        if mark:
-            if fresh:
-                chain, fresh = [], False
-            chain.append((mark[1], int(mark[2])))
-            if mark[3] is not None:
-                chain.append((mark[3], int(mark[4])))
-            continue
-        found = _INSTRUCTION.match(text)
-        if found:
-            fresh = True
-            yield tuple(chain), found[1], found[2]
-
-
 def _lines(
-    stream: list[tuple[tuple[Frame, ...], str, str]],
+    stream: Sequence[Instruction],
     file: str,
     callers: Mapping[Frame, Sequence[int]],
     default_line: int | None,
 ) -> list[int | None]:
-    own = [user_line(chain, file) for chain, _, _ in stream]
+    own = [user_line(instruction.frames, file) for instruction in stream]
     after: list[int | None] = [None] * len(own)
     upcoming: int | None = None
     for i in range(len(own) - 1, -1, -1):
@@ -135,10 +130,10 @@ def _lines(
         after[i] = upcoming
     lines: list[int | None] = []
     before = default_line
-    for i, (chain, _, _) in enumerate(stream):
+    for i, instruction in enumerate(stream):
         line = own[i]
         if line is None:
-            candidates = callers.get(chain[0], ()) if chain else ()
+            candidates = callers.get(instruction.frames[0], ()) if instruction.frames else ()
             line = _nearest(candidates, before, after[i])
         before = line
         lines.append(line)

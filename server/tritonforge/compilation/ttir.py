@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from tritonforge.compilation.accesses import moved_bytes
 from tritonforge.compilation.locations import Frame, Locations, read_locations, user_line
 from tritonforge.compilation.mlir import Operation, Type, read_operations, read_types
+from tritonforge.compilation.tally import LineTally, Tally, combine
 from tritonforge.compilation.values import UNKNOWN, Environment, Known, evaluate, unknown_block
-from tritonforge.domain.compilation import LineWork, Work
+from tritonforge.domain.compilation import Work
 from tritonforge.domain.launch import RecordedLaunch, Scalar, Tensor
 
 GUESSED_TRIPS = 8.0
@@ -30,33 +31,13 @@ _FREE = {"arith.constant", "arith.bitcast", "arith.index_cast"}
 
 
 @dataclass
-class _Line:
-    executions: float = 0.0
-    load_bytes: float = 0.0
-    store_bytes: float = 0.0
-    dot_flops: float = 0.0
-    alu_ops: float = 0.0
-    special_ops: float = 0.0
-    atomic_ops: float = 0.0
-    moved_bytes: float = 0.0
-    atomic_targets: float = 0.0
-    unmasked: float = 0.0
-    accessed: float = 0.0
-    pointers: set[str] = field(default_factory=set)
-
-
-@dataclass
 class _Walk:
     launch: RecordedLaunch
     locations: Locations
     functions: Mapping[str, Operation]
     program: tuple[int, int, int]
     tensors: Mapping[str, Tensor]
-    lines: defaultdict[int, _Line] = field(default_factory=lambda: defaultdict(_Line))
-    iterations: float = 1.0
-    exact: bool = True
-    depends_on_program: bool = False
-    dot: tuple[float, tuple[int, int, int], str] | None = None
+    tally: Tally = field(default_factory=Tally)
     depth: int = 0
 
 
@@ -87,8 +68,8 @@ def read_work(ttir: str, launch: RecordedLaunch, file: str) -> Work | None:
         return state
 
     middle = walk(0.5)
-    walks = [walk(share) for share in (0.125, 0.375, 0.625, 0.875)] if middle.depends_on_program else [middle]
-    return _combine(walks)
+    walks = [walk(share) for share in (0.125, 0.375, 0.625, 0.875)] if middle.tally.depends_on_program else [middle]
+    return combine([state.tally for state in walks])
 
 
 def inlined_callers(ttir: str, file: str) -> dict[Frame, tuple[int, ...]]:
@@ -168,24 +149,24 @@ def _for(operation: Operation, env: Environment, walk: _Walk, times: float, nest
         operation.text,
     )
     if head is None or not operation.regions:
-        walk.exact = False
+        walk.tally.exact = False
         return
     low, high, step = (env.get(head[i], UNKNOWN) for i in (2, 3, 4))
     if low.base is None or high.base is None or not step.base:
         trips, middle = GUESSED_TRIPS, None
-        walk.exact = False
+        walk.tally.exact = False
     else:
         trips = float(max(0, -(-int(high.base - low.base) // int(step.base))))
         middle = low.base + step.base * (int(trips) // 2)
     if low.varies or high.varies or step.varies:
-        walk.depends_on_program = True
+        walk.tally.depends_on_program = True
     inner = dict(env)
     inner[head[1]] = Known(middle, varies=low.varies)
     carried = re.findall(r"(%[\w.$-]+) = (%[\w.$#-]+)", head[5] or "")
     for name, start in carried:
         inner[name] = _carried(env.get(start, UNKNOWN))
     _line(operation, walk, times * max(trips, 1.0))
-    walk.iterations = max(walk.iterations, nest * trips)
+    walk.tally.iterations = max(walk.tally.iterations, nest * trips)
     if trips:
         _region(operation.regions[0], inner, walk, times * trips, nest * trips)
     for result, (_, start) in zip(operation.results, carried, strict=False):
@@ -198,8 +179,8 @@ def _carried(start: Known) -> Known:
 
 
 def _while(operation: Operation, env: Environment, walk: _Walk, times: float, nest: float) -> None:
-    walk.exact = False
-    walk.iterations = max(walk.iterations, nest * GUESSED_TRIPS)
+    walk.tally.exact = False
+    walk.tally.iterations = max(walk.tally.iterations, nest * GUESSED_TRIPS)
     _line(operation, walk, times * GUESSED_TRIPS)
     for region in operation.regions:
         _region(region, dict(env), walk, times * GUESSED_TRIPS, nest * GUESSED_TRIPS)
@@ -208,10 +189,10 @@ def _while(operation: Operation, env: Environment, walk: _Walk, times: float, ne
 def _if(operation: Operation, env: Environment, walk: _Walk, times: float, nest: float) -> None:
     condition = env.get(operation.operands[0], UNKNOWN) if operation.operands else UNKNOWN
     if condition.varies:
-        walk.depends_on_program = True
+        walk.tally.depends_on_program = True
     _line(operation, walk, times)
     if condition.base is None:
-        walk.exact = False
+        walk.tally.exact = False
         shares = [0.5] * len(operation.regions)
     else:
         shares = [1.0, 0.0] if condition.base else [0.0, 1.0]
@@ -230,7 +211,7 @@ def _call(operation: Operation, env: Environment, walk: _Walk, times: float, nes
     callee = walk.functions.get(name[1]) if name else None
     _line(operation, walk, times)
     if callee is None or walk.depth > 16:
-        walk.exact = False
+        walk.tally.exact = False
         return
     parameters = re.findall(r"(%[\w.$-]+): ", callee.text)
     inner = dict(zip(parameters, (env.get(o, UNKNOWN) for o in operation.operands), strict=False))
@@ -240,11 +221,11 @@ def _call(operation: Operation, env: Environment, walk: _Walk, times: float, nes
     env.update(zip(operation.results, yielded, strict=False))
 
 
-def _line(operation: Operation, walk: _Walk, times: float) -> _Line | None:
+def _line(operation: Operation, walk: _Walk, times: float) -> LineTally | None:
     number = walk.locations.line(operation.location)
     if number is None:
         return None
-    line = walk.lines[number]
+    line = walk.tally.lines[number]
     line.executions = max(line.executions, times)
     return line
 
@@ -254,7 +235,7 @@ def _count(operation: Operation, env: Environment, walk: _Walk, times: float) ->
         return
     line = _line(operation, walk, times)
     if line is None:
-        line = _Line()  # of no line of the user's: seen, not charged
+        line = LineTally()  # of no line of the user's: seen, not charged
     kind = operation.type()
     if operation.name in _LOADS or operation.name in _STORES or operation.name in _ATOMICS:
         _access(operation, env, walk, line, times)
@@ -271,13 +252,13 @@ def _count(operation: Operation, env: Environment, walk: _Walk, times: float) ->
         line.alu_ops += times * kind.elements
 
 
-def _access(operation: Operation, env: Environment, walk: _Walk, line: _Line, times: float) -> None:
+def _access(operation: Operation, env: Environment, walk: _Walk, line: LineTally, times: float) -> None:
     operands = operation.operands
     address = env.get(operands[0], UNKNOWN) if operands else UNKNOWN
     types = read_types(operation.types)
     block = _accessed_type(operation, types)
     if block is None:
-        walk.exact = False
+        walk.tally.exact = False
         return
     size = block.elements * block.size * times
     masked = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}.get(operation.name)
@@ -311,10 +292,10 @@ def _accessed_type(operation: Operation, types: Sequence[Type]) -> Type | None:
     return pointers[0] if pointers else types[-1] if types else None
 
 
-def _dot(operation: Operation, walk: _Walk, line: _Line, times: float) -> None:
+def _dot(operation: Operation, walk: _Walk, line: LineTally, times: float) -> None:
     types = read_types(operation.types)
     if len(types) < 3 or len(types[0].shape) < 2 or not types[-1].shape:
-        walk.exact = False
+        walk.tally.exact = False
         return
     k = types[0].shape[-1]
     if operation.name == "tt.dot_scaled" and "e2m1" in operation.text:
@@ -323,8 +304,8 @@ def _dot(operation: Operation, walk: _Walk, line: _Line, times: float) -> None:
     flops = 2.0 * result.elements * k
     line.dot_flops += flops * times
     tile = (result.shape[-2], result.shape[-1], k)
-    if walk.dot is None or flops > walk.dot[0]:
-        walk.dot = (flops, tile, _dot_dtype(operation, types[0].element))
+    if walk.tally.dot is None or flops > walk.tally.dot[0]:
+        walk.tally.dot = (flops, tile, _dot_dtype(operation, types[0].element))
 
 
 def _dot_dtype(operation: Operation, element: str) -> str:
@@ -334,33 +315,3 @@ def _dot_dtype(operation: Operation, element: str) -> str:
     if element.startswith("f8"):
         return "fp8"
     return {"f16": "fp16", "bf16": "bf16", "f64": "fp64", "i8": "int8", "ui8": "int8"}.get(element, element)
-
-
-def _combine(walks: Sequence[_Walk]) -> Work:
-    n = len(walks)
-    lines: dict[int, LineWork] = {}
-    for number in sorted({number for walk in walks for number in walk.lines}):
-        parts = [walk.lines[number] for walk in walks if number in walk.lines]
-        accessed = sum(p.accessed for p in parts)
-        lines[number] = LineWork(
-            executions=sum(p.executions for p in parts) / n,
-            load_bytes=sum(p.load_bytes for p in parts) / n,
-            store_bytes=sum(p.store_bytes for p in parts) / n,
-            dot_flops=sum(p.dot_flops for p in parts) / n,
-            alu_ops=sum(p.alu_ops for p in parts) / n,
-            special_ops=sum(p.special_ops for p in parts) / n,
-            atomic_ops=sum(p.atomic_ops for p in parts) / n,
-            unmasked_fraction=sum(p.unmasked for p in parts) / accessed if accessed else 1.0,
-            moved_bytes=sum(p.moved_bytes for p in parts) / n,
-            pointers=tuple(sorted({name for p in parts for name in p.pointers})),
-            atomic_targets=max(p.atomic_targets for p in parts),
-        )
-    dots = [walk.dot for walk in walks if walk.dot]
-    dot = max(dots) if dots else None
-    return Work(
-        lines=lines,
-        iterations=sum(walk.iterations for walk in walks) / n,
-        exact=all(walk.exact for walk in walks),
-        dot_tile=dot[1] if dot else None,
-        dot_dtype=dot[2] if dot else None,
-    )

@@ -40,10 +40,14 @@ class LineInstructions:
     `instructions` maps a class to how many there are: `fma`, `alu`, `int`, `special`, `mma`, `wgmma`, `load_global`,
     `store_global`, `load_shared`, `store_shared`, `load_local`, `store_local`, `async_copy`, `atomic`, `barrier`,
     `shuffle`, `convert`, `branch`, `other`. `access_bytes` lists the widths in bytes of its global accesses.
+    `looped` counts those of `instructions` that a machine loop repeats (without the remainder loops of unrolling),
+    `rare` those on slow paths of library functions that nearly no value takes.
     """
 
     instructions: Mapping[str, int]
     access_bytes: tuple[int, ...] = ()
+    looped: Mapping[str, int] = field(default_factory=dict)
+    rare: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -123,8 +127,8 @@ class Compilation:
 class Prediction:
     """A modelled time in µs with an interval, the parts it is made of, and the one that dominates.
 
-    `parts` are µs by name: `launch`, `dram`, `l2`, `tensor`, `alu`, `special`, `latency`. Always `predicted`, never
-    shown as measured.
+    `parts` are µs by name: `launch`, `dram`, `l2`, `tensor`, `alu`, `special`, `latency`, `spill`, `atomic`. Always
+    `predicted`, never shown as measured.
     """
 
     time_us: float

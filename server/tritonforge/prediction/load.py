@@ -1,0 +1,127 @@
+"""What a launch asks of the machine, in the units that the parts of the model need."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+
+from tritonforge.domain.compilation import Compilation, LineInstructions, LineWork, Work
+
+WARP = 32
+_WIDEST = 16  # bytes of one lane's access
+
+
+@dataclass(frozen=True)
+class Load:
+    """One program's demands, and how the programs lie on the GPU.
+
+    `resident`: programs that an SM holds at once. `per_sm`: programs that the busiest SM runs in all. `waves`: rounds
+    of resident programs, a fraction when the GPU is never full. `instructions`: warp instructions of one program by
+    class, trip counts included. `moved`: bytes through L2 of one program; `once`: without what it reads again;
+    `spread`: those of strided or scattered accesses. `passes`: how often one program reads the same data (1: once).
+    `pipelined`: loads run ahead of their use.
+    """
+
+    programs: int
+    warps: int
+    stages: int
+    resident: int
+    per_sm: int
+    waves: float
+    work: Work
+    instructions: dict[str, float]
+    moved: float
+    once: float
+    spread: float
+    passes: float
+    pipelined: bool
+
+    def total(self, name: str) -> float:
+        """Return `name` of `LineWork` summed over one program."""
+        return self.work.total(name)
+
+
+def load_of(compilation: Compilation, sms: int) -> Load | None:
+    """Describe the launch of a compilation on a GPU of `sms` SMs, or None when too little is known of it."""
+    work = compilation.work
+    if work is None or compilation.error is not None or compilation.programs <= 0:
+        return None
+    resident = compilation.occupancy.programs_per_sm if compilation.occupancy else max(1, 16 // compilation.num_warps)
+    programs = compilation.programs
+    lines = work.lines.values()
+    passes = _passes(work)
+    moved = sum(_moved(line) for line in lines)
+    loaded = sum(_moved(line) for line in lines if line.load_bytes)
+    return Load(
+        programs=programs,
+        warps=compilation.num_warps,
+        stages=compilation.num_stages,
+        resident=resident,
+        per_sm=math.ceil(programs / sms),
+        waves=programs / (sms * resident),
+        work=work,
+        instructions=_executed(compilation, work),
+        moved=moved,
+        once=moved - loaded * (1 - 1 / passes),
+        spread=sum(_moved(line) for line in lines if _moved(line) >= 2 * (line.load_bytes + line.store_bytes) > 0),
+        passes=passes,
+        pipelined=any(i.instructions.get("async_copy") for i in compilation.instructions.values()),
+    )
+
+
+def _moved(line: LineWork) -> float:
+    return line.moved_bytes or (line.load_bytes + line.store_bytes) * line.unmasked_fraction
+
+
+def _passes(work: Work) -> float:
+    """How often a program loads the same: the sum over the lines that read an argument, over the largest of them."""
+    loads: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
+    for number, line in work.lines.items():
+        if line.load_bytes:
+            loads[line.pointers or (f"line {number}",)].append(line.load_bytes)
+    most = sum(max(sizes) for sizes in loads.values())
+    return sum(sum(sizes) for sizes in loads.values()) / most if most else 1.0
+
+
+def _executed(compilation: Compilation, work: Work) -> dict[str, float]:
+    """Warp instructions of one program by class: static counts × how often they run × warps.
+
+    Of a line that a loop runs, the instructions inside the machine loop run as often as the loop, and those outside
+    (what was hoisted, the prologue of a pipeline) once. The assembler unrolls loops, which multiplies the static count
+    and divides the trips: lines that run equally often are one loop, and how far its memory instructions exceed what
+    one iteration needs is how far it was unrolled. Slow paths that nearly no value takes are left out. Without a
+    disassembly, the operations of the first IR stand in for instructions.
+    """
+    if not compilation.instructions:
+        accesses = work.total("load_bytes") + work.total("store_bytes")
+        return {
+            "alu": work.total("alu_ops") / WARP,
+            "special": work.total("special_ops") / WARP,
+            "load_global": accesses / (WARP * _WIDEST),
+        }
+    groups: defaultdict[float, list[tuple[LineInstructions, LineWork | None]]] = defaultdict(list)
+    for number, found in compilation.instructions.items():
+        line = work.lines.get(number)
+        groups[line.executions if line else 1.0].append((found, line))
+    totals: defaultdict[str, float] = defaultdict(float)
+    for times, members in groups.items():
+        repeats = max(1.0, times / _unrolled(members, times, compilation.num_warps)) if times > 1 else times
+        for found, _ in members:
+            for kind, count in found.instructions.items():
+                looped, rare = found.looped.get(kind, 0), found.rare.get(kind, 0)
+                once = count - looped - rare
+                totals[kind] += (once * min(1.0, times) + looped * repeats) * compilation.num_warps
+    return dict(totals)
+
+
+def _unrolled(members: list[tuple[LineInstructions, LineWork | None]], times: float, warps: int) -> float:
+    needed = found = 0.0
+    for instructions, line in members:
+        accesses = sum(instructions.looped.get(kind, 0) for kind in ("load_global", "store_global", "async_copy"))
+        if line is None or not accesses or not instructions.access_bytes or not line.load_bytes + line.store_bytes:
+            continue
+        lane_bytes = (line.load_bytes + line.store_bytes) / times / (WARP * warps)
+        needed += max(1.0, lane_bytes / max(instructions.access_bytes))
+        found += accesses
+    return max(1.0, found / needed) if needed else 1.0
