@@ -66,11 +66,11 @@ def body_of(frame: Frame, kind: Any) -> Any:
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= len(frame.payload):
         raise CodecError(f"{frame.kind or 'message'}: there is no body")
     try:
-        if size == len(frame.payload):
-            data = json.loads(frame.payload)
+        text, blobs = frame.payload[:size], memoryview(frame.payload)[size:]
+        if b'"$blob"' in text:
+            data = json.loads(text, object_hook=lambda entries: _blob(entries, blobs))
         else:
-            blobs = memoryview(frame.payload)[size:]
-            data = json.loads(frame.payload[:size], object_hook=lambda entries: _blob(entries, blobs))
+            data = json.loads(text)
     except ValueError as error:
         raise CodecError(f"{frame.kind}: the body is not JSON ({error})") from error
     return decode(kind, data, frame.kind)

@@ -86,7 +86,8 @@ class Worker:
             await self._channel.drain()
             frame = await pending.answer
         except asyncio.CancelledError:
-            if not pending.answer.done():
+            # Whoever is cancelled while it waits for a future cancels the future, too.
+            if not pending.answer.done() or pending.answer.cancelled():
                 self._send(message("cancel", id=number))
             raise
         finally:
@@ -120,11 +121,14 @@ class Worker:
             while data := await self._channel.read():
                 for frame in parser.feed(data):
                     self._take(frame)
-            self._end(self._gone("has ended"))
+            what = "has ended"
         except (FrameError, CodecError) as error:
-            self._end(self._gone(f"sent what cannot be read ({error})"))
+            what = f"sent what cannot be read ({error})"
         except OSError as error:
-            self._end(self._gone(f"cannot be read from ({error.strerror or error})"))
+            what = f"cannot be read from ({error.strerror or error})"
+        self._end(
+            TargetUnreachable(f"The worker of target {self._name!r} {what}{await _said(self._channel)}.", "Try again.")
+        )
 
     def _take(self, frame: Frame) -> None:
         if frame.version != PROTOCOL_VERSION:
@@ -139,15 +143,18 @@ class Worker:
         if pending is None:
             return  # the answer to a job that was cancelled meanwhile
         if frame.kind == "progress":
-            if pending.on_progress is not None:
-                pending.on_progress(str(frame.header.get("message", "")), frame.header.get("fraction"))
+            self._report(pending, frame)
         elif frame.kind in {"result", "failure"} and not pending.answer.done():
             pending.answer.set_result(frame)
 
-    def _gone(self, what: str) -> TargetUnreachable:
-        words = self._channel.last_words()
-        said = f" (last lines: {' / '.join(words.splitlines())})" if words else ""
-        return TargetUnreachable(f"The worker of target {self._name!r} {what}{said}.", "Try again.")
+    def _report(self, pending: _Pending, frame: Frame) -> None:
+        if pending.on_progress is None or pending.answer.done():
+            return
+        try:
+            pending.on_progress(str(frame.header.get("message", "")), frame.header.get("fraction"))
+        except Exception as error:  # noqa: BLE001 - it is the caller's, and goes to the caller
+            self._send(message("cancel", id=frame.header["id"]))
+            pending.answer.set_exception(error)
 
     def _end(self, error: TritonForgeError) -> None:
         """Fail everything that waits, now and later."""
@@ -162,11 +169,15 @@ class Worker:
     async def _close(self) -> None:
         self._end(TargetUnreachable(f"The connection to target {self._name!r} was closed."))
         self._receiver.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._receiver
+        await asyncio.wait([self._receiver])
         if self._hello.done() and not self._hello.cancelled():
             self._hello.exception()
         await self._channel.close()
+
+
+async def _said(channel: Channel) -> str:
+    words = await channel.last_words()
+    return f" (last lines: {' / '.join(words.splitlines())})" if words else ""
 
 
 @contextlib.asynccontextmanager
@@ -198,11 +209,8 @@ async def connect(
         try:
             await asyncio.wait_for(asyncio.shield(worker._hello), max(0.1, deadline - loop.time()))  # noqa: SLF001
         except TimeoutError:
-            words = channel.last_words()
-            said = f" (last lines: {' / '.join(words.splitlines())})" if words else ""
-            raise TargetUnreachable(
-                f"The worker of target {target.name!r} started but said nothing within {timeout:g} s{said}."
-            ) from None
+            sentence = f"The worker of target {target.name!r} started but said nothing within {timeout:g} s"
+            raise TargetUnreachable(f"{sentence}{await _said(channel)}.") from None
         yield worker
     finally:
         await worker._close()  # noqa: SLF001 - leaving the block is the only way to close

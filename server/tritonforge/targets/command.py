@@ -12,7 +12,7 @@ from typing import Any
 
 from tritonforge.domain.target import Target
 
-_HOME = re.compile(r"~[A-Za-z0-9_.-]*(?=/)")
+_HOME = re.compile(r"~[A-Za-z0-9_.-]*/")
 
 
 def bootstrap(digest: str, size: int, options: dict[str, Any]) -> bytes:

@@ -58,7 +58,7 @@ class _FakeChannel:
     async def drain(self) -> None:
         return
 
-    def last_words(self) -> str:
+    async def last_words(self) -> str:
         return ""
 
     async def close(self) -> None:

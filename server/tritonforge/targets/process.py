@@ -64,8 +64,9 @@ class ProcessTransport:
         except BaseException as error:
             await channel.close()
             if isinstance(error, TimeoutError):
+                words = _quoted(await channel.last_words())
                 raise TargetUnreachable(
-                    f"Target {self.target.name!r} did not answer within {timeout:g} s{_quoted(channel.last_words())}.",
+                    f"Target {self.target.name!r} did not answer within {timeout:g} s{words}.",
                     f"See what {shlex.join(self.target.command) or arguments[0]} does by itself.",
                 ) from None
             raise
@@ -79,7 +80,7 @@ class ProcessTransport:
                 status = await channel.status()
                 raise TargetUnreachable(
                     f"Target {self.target.name!r}: the command ended with status {status} before a worker answered"
-                    f"{_quoted(channel.last_words())}.",
+                    f"{_quoted(await channel.last_words())}.",
                     "Check that `command` reaches the machine without a question and that `python` is there.",
                 )
             word, _, rest = answer.partition(" ")
@@ -168,16 +169,16 @@ class ProcessChannel:
         with contextlib.suppress(ConnectionError):
             await self._stdin.drain()
 
-    def last_words(self) -> str:
-        """See `Channel.last_words`."""
+    async def last_words(self) -> str:
+        """See `Channel.last_words`; of a process that has ended, what is still on its way is waited for."""
+        if self._stdout.at_eof():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(self._listener), 0.3)
         return "\n".join(list(self._errors)[-_SHOWN_LINES:])
 
     async def status(self) -> int:
-        """Wait until the process has ended, and what it said has arrived; return its exit status."""
-        status = await self._process.wait()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._listener), 0.5)
-        return status
+        """Wait until the process has ended, and return its exit status."""
+        return await self._process.wait()
 
     async def close(self) -> None:
         """See `Channel.close`: the end of its input is the order to end, and then there is force."""
@@ -191,8 +192,9 @@ class ProcessChannel:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), 0.5)
         self._listener.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._listener
+        await asyncio.wait([self._listener])
+        # Pipes that a process of the user's still holds open would keep the transport until the loop is gone.
+        self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
 
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

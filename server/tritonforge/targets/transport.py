@@ -17,7 +17,7 @@ class Channel(Protocol):
     async def drain(self) -> None:
         """Wait until what is queued is small enough to queue more."""
 
-    def last_words(self) -> str:
+    async def last_words(self) -> str:
         """Return the last lines that the worker, or the command that reaches it, wrote to stderr; "" when none."""
 
     async def close(self) -> None:

@@ -28,6 +28,8 @@ Handlers = Mapping[type, Callable[[Any, JobContext], Any]]
 LANE_VARIABLE = "TRITONFORGE_LANE"
 """Environment variable by which processes that a lane has started are known, wherever they went."""
 _PROGRESS_INTERVAL_S = 0.05
+_PROGRESS_CHARACTERS = 2000
+_POPEN_PREEXEC = 6
 
 
 def run_lane(sock: socket.socket, output_fd: int, name: str, supervisor: int, handlers: Handlers) -> None:
@@ -84,6 +86,9 @@ def _bind_subprocesses_to_us() -> None:
     original = subprocess.Popen.__init__
 
     def bound(self: Any, *args: Any, **kwargs: Any) -> None:
+        if len(args) > _POPEN_PREEXEC:  # given by position
+            original(self, *args, **kwargs)
+            return
         first = kwargs.get("preexec_fn")
 
         def prepare() -> None:
@@ -141,7 +146,9 @@ class _Context:
             return
         self._last = now
         with self._lock:
-            send_blocking(self._sock, to_frame("progress", id=self._id, message=message, fraction=fraction))
+            send_blocking(
+                self._sock, to_frame("progress", id=self._id, message=message[:_PROGRESS_CHARACTERS], fraction=fraction)
+            )
 
     def output(self) -> str:
         # The supervisor drains the pipe, not a thread here: C code that prints while it holds the interpreter's lock

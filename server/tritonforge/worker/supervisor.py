@@ -13,20 +13,19 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tritonforge.domain.codec import PROTOCOL_VERSION
+from tritonforge.domain.codec import PROTOCOL_VERSION, CodecError
 from tritonforge.domain.frames import Frame, FrameError, body_of, message
 from tritonforge.domain.messages import JOBS, Failure, Lane
 from tritonforge.domain.target import WorkerInfo
 from tritonforge.worker import endings, linux, ownership, processes
-from tritonforge.worker.children import ZYGOTE_OF, LaneProcess, Zygote, fork_lane, start_zygote, why_it_died
+from tritonforge.worker.children import ZYGOTE_OF, LaneProcess
+from tritonforge.worker.nursery import Nursery
 from tritonforge.worker.schedule import Job, in_turn, startable
 from tritonforge.worker.streams import Stream
 from tritonforge.worker.zygote import ZygoteKind
 
 _WATCH_S = 0.1
-_ZYGOTE_START_S = 180.0
 _LANE_START_S = 30.0
-_ZYGOTE_TRIES = 3
 _UNKILLABLE_S = 10.0
 _LARGE_LANE_BYTES = 4 << 30
 _UNSENT_LIMIT = 64 << 20
@@ -53,11 +52,8 @@ class Supervisor:
         self._lane_count = options.lanes or max(1, self._cores - 1)
         self._waiting: list[Job] = []
         self._lanes: list[LaneProcess] = []
-        self._zygotes: dict[ZygoteKind, Zygote] = {}
-        self._deaths: Counter[ZygoteKind] = Counter()
-        self._last_failure: dict[ZygoteKind, Failure] = {}
+        self._nursery = Nursery(options.handlers, options.path)
         self._orders = 0
-        self._lane_names = 0
         self._next_watch = 0.0
         self._oom_kills = endings.oom_kills()
         self._stopping = False
@@ -68,7 +64,7 @@ class Supervisor:
         self._take_signals()
         self._client.send(message("hello", self._hello()))
         for kind in self._options.warm:
-            self._start_zygote(kind)
+            self._nursery.want(kind)
         status = 0
         try:
             while not (self._client.ended or self._stopping):
@@ -123,7 +119,7 @@ class Supervisor:
         listen(self._client.read_fd, select.POLLIN, lambda _: self._hear_client())
         if self._client.unsent:
             listen(self._client.write_fd, select.POLLOUT, lambda _: self._client.flush())
-        for zygote in self._zygotes.values():
+        for zygote in self._nursery:
             if not zygote.hung_up:
                 listen(zygote.control.fileno(), select.POLLIN, lambda _, z=zygote: z.hear())  # type: ignore[misc]
             if not zygote.tail.ended:
@@ -146,7 +142,7 @@ class Supervisor:
         """How many milliseconds may pass without looking after limits; None for ever."""
         if any(lane.job is not None or lane.dying is not None for lane in self._lanes):
             return max(1.0, (self._next_watch - time.monotonic()) * 1000)
-        if any(not zygote.ready for zygote in self._zygotes.values()):
+        if any(not zygote.ready for zygote in self._nursery):
             return 1000.0
         return None
 
@@ -208,35 +204,26 @@ class Supervisor:
     # --- jobs and lanes ----------------------------------------------------------------------------------------------
 
     def _start_jobs(self) -> None:
-        for zygote_kind in {ZYGOTE_OF[job.lane] for job in self._waiting} - self._zygotes.keys():
-            if self._deaths[zygote_kind] < _ZYGOTE_TRIES:
-                self._start_zygote(zygote_kind)
-            else:
-                self._fail_waiting(zygote_kind)
+        for kind in {ZYGOTE_OF[job.lane] for job in self._waiting}:
+            if (failure := self._nursery.want(kind)) is not None:
+                self._fail_waiting(kind, failure)
         # A lane that is dying still computes until it is gone.
         running: Counter[Lane] = Counter(
             lane.kind for lane in self._lanes if lane.job is not None or lane.dying is not None
         )
-        ready = [lane for lane, kind in ZYGOTE_OF.items() if kind in self._zygotes and self._zygotes[kind].ready]
-        for job in startable(self._waiting, running, self._lane_count, ready):
+        for job in startable(self._waiting, running, self._lane_count, self._nursery.ready()):
             idle = (lane for lane in self._lanes if lane.kind == job.lane and lane.job is None and lane.dying is None)
-            lane = next(idle, None) or self._fork_lane(job.lane)
+            lane = next(idle, None)
             if lane is None:
-                continue
+                lane = self._nursery.fork(job.lane)
+                if lane is None:
+                    continue
+                self._lanes.append(lane)
             self._waiting.remove(job)
             lane.job = job
             lane.deadline = time.monotonic() + (_LANE_START_S if lane.pid is None else job.seconds)
             lane.tail.forget()
             lane.stream.send(job.request)
-
-    def _fork_lane(self, kind: Lane) -> LaneProcess | None:
-        self._lane_names += 1
-        try:
-            lane = fork_lane(self._zygotes[ZYGOTE_OF[kind]], kind, f"tf-lane-{self._lane_names}")
-        except OSError:
-            return None  # the zygote has just died: its end is about to be collected, and the job waits for the next
-        self._lanes.append(lane)
-        return lane
 
     def _serve_lane(self, lane: LaneProcess, events: int) -> None:
         if events & select.POLLOUT:
@@ -256,7 +243,7 @@ class Supervisor:
     def _take(self, lane: LaneProcess, frame: Frame) -> None:
         if frame.kind == "ready":
             lane.pid = frame.header["pid"]
-            self._deaths[ZYGOTE_OF[lane.kind]] = 0
+            self._nursery.succeeded(lane.kind)
             if lane.job is not None:
                 lane.deadline = time.monotonic() + lane.job.seconds
         elif frame.kind == "output":
@@ -266,25 +253,25 @@ class Supervisor:
         elif frame.kind in {"result", "failure"} and lane.job is not None:
             lane.job = None
             self._client.send(frame)
-            if self._is_spoiled(lane, frame):
-                self._end(lane, None)
+            self._tidy_up(lane, frame)
 
-    def _is_spoiled(self, lane: LaneProcess, answer: Frame) -> bool:
-        """Whether a lane must not do another job: its CUDA context is gone, it left processes behind, or grew large."""
-        if answer.kind == "failure" and body_of(answer, Failure).kind == "cuda-error":
-            return True
-        if lane.pid is None:
-            return True
-        own = ownership.of_lanes(processes.descendants(os.getpid()), self._lanes)[lane.name]
-        if own.keys() - {lane.pid}:
-            return True
+    def _tidy_up(self, lane: LaneProcess, answer: Frame) -> None:
+        """End a lane that must not do another job: its CUDA context is gone, it left processes behind, or is large."""
+        owned = self._owned()
+        own = owned[lane.name]
+        large = sum(process.resident for process in own.values()) > _LARGE_LANE_BYTES
         # A device lane holds the CUDA libraries, which are large and worth keeping.
-        return lane.kind != "device" and sum(p.resident for p in own.values()) > _LARGE_LANE_BYTES
+        if own.keys() - {lane.pid} or _poisons(answer) or (large and lane.kind != "device"):
+            self._end(lane, None)
+        if all(other.job is None for other in self._lanes):
+            processes.kill(owned[ownership.NOBODY])
+
+    def _owned(self) -> dict[str, dict[int, processes.Process]]:
+        return ownership.of_lanes(processes.descendants(os.getpid()), self._lanes, {z.pid for z in self._nursery})
 
     def _end(self, lane: LaneProcess, failure: Failure | None) -> None:
         """Kill a lane with everything it has started, and answer its job with `failure`."""
-        own = ownership.of_lanes(processes.descendants(os.getpid()), self._lanes)[lane.name]
-        processes.kill(own)
+        processes.kill(self._owned()[lane.name])
         lane.dying = time.monotonic()
         self._next_watch = 0.0
         if lane.pid is None:
@@ -297,13 +284,18 @@ class Supervisor:
 
     def _collect(self) -> None:
         """Take note of every child that has ended."""
-        for pid, status in processes.reap().items():
+        ended = processes.reap()
+        if ended:
+            for lane in self._lanes:
+                if lane.pid is None:  # it may have died right after it said who it is
+                    self._hear_lane(lane, lane.stream.receive)
+        for pid, status in ended.items():
             for lane in self._lanes:
                 if lane.pid == pid:
                     self._lane_died(lane, status)
-            for zygote in list(self._zygotes.values()):
-                if zygote.pid == pid:
-                    self._zygote_died(zygote, status)
+            zygote = self._nursery.collect(pid, status)
+            if zygote is not None:
+                self._zygote_died(*zygote)
 
     def _lane_died(self, lane: LaneProcess, status: int) -> None:
         lane.status = status
@@ -319,38 +311,26 @@ class Supervisor:
             self._oom_kills = kills
             self._end(lane, failure)
 
-    def _start_zygote(self, kind: ZygoteKind) -> None:
-        self._zygotes[kind] = start_zygote(kind, self._options.handlers, list(self._options.path))
-
-    def _zygote_died(self, zygote: Zygote, status: int) -> None:
-        while not zygote.hung_up:
-            zygote.hear()
-        del self._zygotes[zygote.kind]
-        self._deaths[zygote.kind] += 1
-        self._last_failure[zygote.kind] = why_it_died(zygote, processes.how_it_ended(status))
-        zygote.close(status)
-        if not zygote.ready:
-            self._fail_waiting(zygote.kind)
+    def _zygote_died(self, kind: ZygoteKind, failure: Failure | None) -> None:
+        if failure is not None:
+            self._fail_waiting(kind, failure)
         for lane in self._lanes:
-            if lane.pid is None and ZYGOTE_OF[lane.kind] == zygote.kind:
+            if lane.pid is None and ZYGOTE_OF[lane.kind] == kind:
                 lane.deadline = min(lane.deadline, time.monotonic() + 1.0)
 
-    def _fail_waiting(self, kind: ZygoteKind) -> None:
+    def _fail_waiting(self, kind: ZygoteKind, failure: Failure) -> None:
         for job in [job for job in self._waiting if ZYGOTE_OF[job.lane] == kind]:
             self._waiting.remove(job)
-            self._fail(job.id, self._last_failure[kind])
+            self._fail(job.id, failure)
 
     def _watch(self) -> None:
         """Hold every job to its limits, and bury lanes that are dead with all they had started."""
         now = time.monotonic()
-        for zygote in self._zygotes.values():
-            if not zygote.ready and now - zygote.started > _ZYGOTE_START_S:
-                processes.kill([zygote.pid])
+        self._nursery.give_up_on_slow()
         active = [lane for lane in self._lanes if lane.job is not None or lane.dying is not None]
         if now < self._next_watch or not active:
             return
-        below = processes.descendants(os.getpid())
-        owned = ownership.of_lanes(below, self._lanes)
+        owned = self._owned()
         for lane in active:
             own = owned[lane.name]
             lane.seen = {(p.pid, p.started) for p in own.values()}
@@ -366,8 +346,19 @@ class Supervisor:
         self._next_watch = now + max(_WATCH_S, 10 * (time.monotonic() - now))
 
     def _hold_to_limits(self, lane: LaneProcess, job: Job, resident: int, now: float) -> None:
-        if resident > job.memory_bytes:
+        if lane.pid is None:
+            if now > lane.deadline or lane.stream.ended:
+                self._nursery.replace(lane.kind)
+                self._end(lane, endings.never_started(job))
+        elif resident > job.memory_bytes:
             self._end(lane, endings.out_of_memory(job, resident, lane.tail.text()))
         elif now > lane.deadline:
-            late = endings.never_started(job) if lane.pid is None else endings.out_of_time(job, lane.tail.text())
-            self._end(lane, late)
+            self._end(lane, endings.out_of_time(job, lane.tail.text()))
+
+
+def _poisons(answer: Frame) -> bool:
+    """Whether nothing more can be run in the process that gave this answer."""
+    try:
+        return answer.kind == "failure" and body_of(answer, Failure).kind == "cuda-error"
+    except CodecError:
+        return True
