@@ -37,25 +37,27 @@ class Variable:
 
 
 class Scopes:
-    """The scopes of one syntax tree."""
+    """The scopes of one syntax tree. `nodes` are all its nodes, `parents` the node around each. Not to be changed."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.tree = tree
-        self.parents: dict[ast.AST, ast.AST] = {
-            child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)
-        }
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.nodes: list[ast.AST] = [tree]
+        for node in self.nodes:
+            for child in ast.iter_child_nodes(node):
+                self.parents[child] = node
+                self.nodes.append(child)
         self._variables: dict[ast.AST, dict[str, Variable]] = {}
         self._outer_names: dict[ast.AST, dict[str, str]] = {}
-        nodes = list(ast.walk(tree))
-        for node in nodes:
+        for node in self.nodes:
             if isinstance(node, ast.Global | ast.Nonlocal):
                 kind = "global" if isinstance(node, ast.Global) else "nonlocal"
                 names = self._outer_names.setdefault(self.scope_of(node), {})
                 names.update(dict.fromkeys(node.names, kind))
-        for node in nodes:
+        for node in self.nodes:
             self._bind(node)
         self._by_read: dict[ast.Name, Variable] = {}
-        for node in nodes:
+        for node in self.nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 variable = self._lookup(node.id, self.scope_of(node))
                 if variable is not None:

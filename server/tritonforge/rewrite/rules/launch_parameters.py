@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.kernel import Kernel
@@ -74,14 +75,21 @@ def _edits(
             raise Refused(f"{kernel.name} has no constexpr parameter and no option {name}")
         if value < 1:
             raise Refused(f"{name} must be at least 1")
-    source = Source(kernel.file, texts[kernel.file])
-    plan = _Plan(source, kernel, wanted, launch)
+    source, scopes = _read(kernel.file, texts[kernel.file])
+    plan = _Plan(source, scopes, kernel, wanted, launch)
     edits = plan.solve()
     if not edits:
         raise Refused("nothing to change: the launch has these values already")
     chosen = [plan.launches.index(plan.sites[i]) for i in plan.chosen]
     check_outcome(source, kernel, edits, chosen=chosen, wanted=wanted, running=plan.running)
     return edits
+
+
+@lru_cache(maxsize=4)
+def _read(file: str, text: str) -> tuple[Source, Scopes]:
+    # A search asks for dozens of edits of one text.
+    source = Source(file, text)
+    return source, Scopes(source.tree)
 
 
 @dataclass
@@ -110,11 +118,13 @@ class _Join(Exception):
 
 
 class _Plan:
-    def __init__(self, source: Source, kernel: Kernel, wanted: Mapping[str, int], launch: Launch | None) -> None:
+    def __init__(
+        self, source: Source, scopes: Scopes, kernel: Kernel, wanted: Mapping[str, int], launch: Launch | None
+    ) -> None:
         self.source = source
         self.kernel = kernel
         self.wanted = wanted
-        self.scopes = Scopes(source.tree)
+        self.scopes = scopes
         self.settings = Settings(source, self.scopes, kernel)
         self.launches = launches_in(self.scopes)
         sites = [s for s in kernel.launch_sites if s.file == kernel.file]
@@ -244,7 +254,8 @@ class _Plan:
                 draft.keywords.setdefault(site, []).append((name, str(value)))
             else:
                 self._refuse_half_detached(setting, detached)
-                assert setting.at_launch is not None
+                if setting.at_launch is None:
+                    raise Refused(detached.get(setting.literal, setting.reason) if setting.literal else setting.reason)
                 draft.replacements.set(setting.at_launch, str(value))
         tile_change = self._tile_change(site, change, detached)
         if not any(tile_change.changed(t) for t in tile_change.old):

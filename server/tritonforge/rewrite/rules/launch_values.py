@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tritonforge.domain.kernel import Kernel, LaunchSite
@@ -52,7 +52,7 @@ class LaunchNode:
 
 def launches_in(scopes: Scopes) -> tuple[LaunchNode, ...]:
     """Return everything in the file that has the form of a launch, of any kernel, in source order."""
-    calls = [node for node in ast.walk(scopes.tree) if isinstance(node, ast.Call)]
+    calls = [node for node in scopes.nodes if isinstance(node, ast.Call)]
     found = [LaunchNode(c, grid, scopes.function_of(c)) for c in calls if (grid := _grid_of(c)) is not None]
     return tuple(sorted(found, key=lambda n: (n.call.lineno, n.call.col_offset)))
 
@@ -74,7 +74,7 @@ def node_of_site(source: Source, launches: tuple[LaunchNode, ...], site: LaunchS
 def kernel_function(scopes: Scopes, kernel: Kernel) -> ast.FunctionDef | None:
     """Return the kernel's `def`, found by name and line; None for kernels that are not written as one."""
     lines = range(kernel.range.start.line, kernel.range.end.line + 1)
-    for node in ast.walk(scopes.tree):
+    for node in scopes.nodes:
         if isinstance(node, ast.FunctionDef) and node.name == kernel.simple_name and node.lineno in lines:
             return node
     return None
@@ -118,6 +118,12 @@ class Settings:
         given = self._given(launch.call, name)
         if isinstance(given, str):
             return Setting(name, "fixed", reason=given)
+        if isinstance(given, tuple):
+            variable, entry = given
+            setting = self._resolve(name, entry, entry, ())
+            # Whoever else spreads the same dict sees the edit too; and the launch itself spells no value.
+            place: Place = "variable" if setting.literal is not None else "fixed"
+            return replace(setting, place=place, at_launch=None, chain=(variable, *setting.chain))
         if given is not None:
             return self._resolve(name, given, given, ())
         autotune = self.kernel.autotune
@@ -137,8 +143,8 @@ class Settings:
             return Setting(name, "fixed", reason=f"the launch gives no value for {name} that can be seen")
         return Setting(name, "absent", COMPILER_DEFAULTS.get(name))
 
-    def _given(self, call: ast.Call, name: str) -> ast.expr | str | None:
-        """Return the expression that the launch passes for `name`, why that cannot be told, or None."""
+    def _given(self, call: ast.Call, name: str) -> ast.expr | tuple[Variable, ast.expr] | str | None:
+        """Return what the launch passes for `name`, and the dict variable it is in; why nobody can tell; or None."""
         for keyword in call.keywords:
             if keyword.arg == name:
                 return keyword.value
@@ -151,24 +157,45 @@ class Settings:
                 if index == parameter.index:
                     return argument
         for keyword in call.keywords:
-            if keyword.arg is None:
-                return self._in_mapping(keyword.value, name) or hidden.format(f"**{self.source.segment(keyword.value)}")
+            if keyword.arg is not None:
+                continue
+            entries = self._entries(keyword.value, name)
+            if entries is None:
+                return hidden.format(f"**{self.source.segment(keyword.value)}")
+            if name in entries:
+                variable = self.scopes.resolve(keyword.value) if isinstance(keyword.value, ast.Name) else None
+                return (variable, entries[name]) if variable is not None else entries[name]
         return None
 
-    def _in_mapping(self, node: ast.expr, name: str) -> ast.expr | None:
-        """Return the value of `name` in a dict that is written out at the launch or in a variable nobody changes."""
+    def _entries(self, node: ast.expr, name: str) -> dict[str, ast.expr] | None:
+        """Return a dict that is written out, at the launch or in a variable, as far as it concerns `name`.
+
+        None when `name` may be in it without being seen: an entry with another key, or a use of the variable other than
+        spreading it or setting another entry.
+        """
         if isinstance(node, ast.Name):
             variable = self.scopes.resolve(node)
             value = variable.single if variable else None
-            if variable is None or not isinstance(value, ast.expr) or len(variable.reads) != 1:
+            if variable is None or not isinstance(value, ast.Dict | ast.Call):
+                return None
+            if not all(self._harmless(read, name) for read in variable.reads):
                 return None
             node = value
         if isinstance(node, ast.Dict):
-            pairs = zip(node.keys, node.values, strict=True)
-            return next((v for k, v in pairs if isinstance(k, ast.Constant) and k.value == name), None)
+            keys = [k.value if isinstance(k, ast.Constant) else None for k in node.keys]
+            texts = [k for k in keys if isinstance(k, str)]
+            return dict(zip(texts, node.values, strict=True)) if len(texts) == len(keys) else None
         if isinstance(node, ast.Call) and called_name(node) == "dict" and not node.args:
-            return next((k.value for k in node.keywords if k.arg == name), None)
+            named = {k.arg: k.value for k in node.keywords if k.arg is not None}
+            return named if len(named) == len(node.keywords) else None
         return None
+
+    def _harmless(self, read: ast.Name, name: str) -> bool:
+        parent = self.scopes.parents[read]
+        if isinstance(parent, ast.keyword):
+            return parent.arg is None
+        key = parent.slice if isinstance(parent, ast.Subscript) and parent.value is read else None
+        return isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value != name
 
     def _resolve(self, name: str, at: ast.expr, node: ast.expr, chain: tuple[Variable, ...]) -> Setting:
         literal = literal_in(node)
@@ -212,7 +239,7 @@ class Settings:
         return Setting(name, "host-default", integer(literal), literal, at, chain)
 
     def _calls_of(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Call]:
-        for node in ast.walk(self.scopes.tree):
+        for node in self.scopes.nodes:
             if isinstance(node, ast.Call) and called_name(node) == function.name:
                 yield node
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from tritonforge.analysis import analyze
 from tritonforge.domain.kernel import Kernel
@@ -32,7 +33,7 @@ def check_outcome(
         after = Source(source.file, apply_edits(source.text, edits))
     except (ValueError, SyntaxError) as error:
         raise Refused(f"the edits do not fit together ({error})") from error
-    same = [k for k in analyze(source.text, source.file).kernels if k.name == kernel.name]
+    same = [k for k in _kernels(source.file, source.text) if k.name == kernel.name]
     now = [k for k in analyze(after.text, source.file).kernels if k.name == kernel.name]
     index = next((i for i, k in enumerate(same) if k.range == kernel.range), None)
     if index is None or len(now) != len(same):
@@ -51,6 +52,11 @@ def check_outcome(
             right = setting.value == value or kept
             if not right or not _analysis_agrees(after, edited, launches[launch], name, value):
                 raise Refused(f"after the edit {name} would still not be {value}")
+
+
+@lru_cache(maxsize=4)
+def _kernels(file: str, text: str) -> tuple[Kernel, ...]:
+    return analyze(text, file).kernels
 
 
 def _check_config(kernel: Kernel, wanted: Mapping[str, int]) -> None:
