@@ -11,7 +11,7 @@ from tritonforge.analysis.discovery import JitFunction, KernelResolver, attach_w
 from tritonforge.analysis.entries import find_entries
 from tritonforge.analysis.hashing import CodeHasher
 from tritonforge.analysis.kernels import build_kernel
-from tritonforge.analysis.launches import Launch, Tuned, describe_launch, find_launches
+from tritonforge.analysis.launches import Launch, Tuned, describe_launch, find_launches, true_sizes
 from tritonforge.analysis.names import dotted
 from tritonforge.analysis.origins import Origins
 from tritonforge.analysis.parsing import parse_source
@@ -67,7 +67,8 @@ def _analyze_tree(tree: ast.Module, text: SourceText, file: str, errors: list[So
         own = [launch for launch in launches if launch.kernel is jit]
         tuned = Tuned(read_autotune(jit, text), read_heuristics(jit))
         sites = tuple(describe_launch(launch, tuned, unit, origins) for launch in own)
-        kernel, whole = build_kernel(jit, unit, sites, suppressions)
+        sized = {name for launch in own for name in true_sizes(launch, origins)}
+        kernel, whole = build_kernel(jit, unit, sites, sized, suppressions)
         if not whole:
             errors.append(SourceError(file, jit.node.lineno, f"{jit.name} is nested too deeply to analyse"))
         kernels.append((jit, own, kernel))

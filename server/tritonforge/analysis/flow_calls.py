@@ -41,7 +41,8 @@ _DESCRIPTOR_LOADS = frozenset(["load_tensor_descriptor", "_experimental_descript
 _DESCRIPTOR_STORES = frozenset(["store_tensor_descriptor", "_experimental_descriptor_store", "descriptor_store"])
 _DESCRIPTORS = frozenset(["make_tensor_descriptor", "_experimental_make_tensor_descriptor", "make_block_ptr"])
 _BUILTINS = frozenset(["min", "max", "abs", "int", "float", "bool", "len", "round", "isinstance", "print", "tuple"])
-_BLOCK_POINTER = frozenset(["boundary_check", "padding_option"])
+_TELLING = PROGRAM | SLOW_MATH | ATOMICS | _DESCRIPTORS
+"""Names that mean the same wherever they were imported from."""
 
 
 class CallFlow:
@@ -110,12 +111,12 @@ class CallFlow:
             value = self._unknown_call(node)
             return value._replace(static=all(self.eval(a).static for a in node.args))
         last = path.rpartition(".")[2]
-        if last in PROGRAM:
+        if last not in PROGRAM:
+            self.facts.helpers.setdefault(written, None)
+        if last in _TELLING or "libdevice" in path:  # a project's own wrapper of the language's function
             return self._language_call(node, last, list(node.args), method=False)
-        self.facts.helpers.setdefault(written, None)
-        if last in SLOW_MATH or "libdevice" in path:  # a project's own name for the library's function
-            return self._language_call(node, last, list(node.args), method=False)
-        return self._unknown_call(node)
+        value = self._unknown_call(node)
+        return value._replace(bases=self.eval(node.args[0]).bases if node.args else ())
 
     def _helper(self, func: ast.expr) -> JitFunction | None:
         if not isinstance(func, ast.Name):

@@ -77,7 +77,7 @@ def _digest(text: str) -> str:
 
 
 def _normalise(index: ModuleIndex) -> None:
-    """Drop docstrings, and replace f-strings, whose unparsed quotes differ between versions, by digests of their parts."""
+    """Drop docstrings; put digests for f-strings, whose unparsed quotes differ between Python versions."""
     for scope in index.scopes.values():
         body = scope.node.body
         if body and _is_text(body[0]):

@@ -31,6 +31,7 @@ def build_kernel(
     kernel: JitFunction,
     unit: Unit,
     sites: tuple[LaunchSite, ...],
+    sized: set[str],
     suppressions: tuple[tuple[Suppression, bool], ...],
 ) -> tuple[Kernel, bool]:
     """Return the kernel's facts (all but its hash), and whether its body could be followed to the end."""
@@ -41,7 +42,7 @@ def build_kernel(
     except RecursionError:
         facts, whole = Facts(), False
     autotune = read_autotune(kernel, text)
-    parameters = read_parameters(kernel, facts, autotune, sites, text)
+    parameters = read_parameters(kernel, facts, autotune, sized, text)
     tiles = {p.name for p in parameters if p.role == "tile"}
     helpers = tuple(
         Helper(name, text.range(node) if node is not None else None) for name, node in facts.helpers.items()

@@ -121,6 +121,13 @@ def describe_launch(launch: Launch, tuned: Tuned, unit: Unit, origins: Origins) 
     )
 
 
+def true_sizes(launch: Launch, origins: Origins) -> set[str]:
+    """Return the constexprs that this launch sets to a tensor's extent: they are no block sizes to choose."""
+    given, _ = _given_arguments(launch)
+    constexprs = {p.arg for p, _ in parameters_of(launch.kernel.node) if is_constexpr(p.annotation)}
+    return {name for name, (node, scope) in given.items() if name in constexprs and origins.is_true_size(node, scope)}
+
+
 def _is_tuned(name: str, autotune: Autotune | None, *, has_default: bool) -> bool:
     if autotune is None:
         return False

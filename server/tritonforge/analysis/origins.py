@@ -113,6 +113,42 @@ class Origins:
         set_at = self._follow(bindings[0].value, owner, depth, at_launch=False)
         return _Origin("module", set_at.text, set_at.place) if set_at.source == "literal" else set_at
 
+    def is_true_size(self, node: ast.expr, scope: Scope, depth: int = 2 * _DEPTH) -> bool:
+        """Tell whether an expression is the extent of a tensor or arithmetic on extents, without any rounding."""
+        return self._sized(node, scope, depth) is True
+
+    def _sized(self, node: ast.expr, scope: Scope, depth: int) -> bool | None:
+        """Return True for an extent, None for a neutral number, False for anything else."""
+        if depth == 0:
+            return False
+        if isinstance(node, ast.Constant):
+            return None if isinstance(node.value, int) else False
+        if isinstance(node, ast.Attribute):
+            return node.attr in ("shape", "ndim")
+        if isinstance(node, (ast.Subscript, ast.Starred)):
+            return self._sized(node.value, scope, depth - 1)
+        if isinstance(node, ast.Call):
+            method = isinstance(node.func, ast.Attribute) and node.func.attr in ("size", "stride", "numel", "dim")
+            return method or (isinstance(node.func, ast.Name) and node.func.id == "len")
+        if isinstance(node, (ast.BinOp, ast.Tuple, ast.IfExp)):
+            parts: list[ast.expr] = node.elts if isinstance(node, ast.Tuple) else []
+            if isinstance(node, ast.BinOp):
+                parts = [node.left, node.right]
+            elif isinstance(node, ast.IfExp):
+                parts = [node.body, node.orelse]
+            kinds = [self._sized(part, scope, depth - 1) for part in parts]
+            return False if False in kinds else True if True in kinds else None
+        if isinstance(node, ast.Name):
+            found = scope.lookup(node.id)
+            if found is not None and [b.kind for b in found[1]] == ["parameter"]:
+                return None  # whatever the caller gives, an extent divided by it is no free choice
+            values = [b.value for b in found[1] if b.kind == "assign" and b.value is not None] if found else []
+            if found is None or not values or len(values) != len(found[1]):
+                return False
+            kinds = [self._sized(value, found[0], depth - 1) for value in values]
+            return False if False in kinds else True if True in kinds else None
+        return False
+
     def _rounds_up(self, node: ast.expr, scope: Scope) -> bool:
         for inner in ast.walk(node):
             if isinstance(inner, ast.Call):

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from tritonforge.analysis.discovery import JitFunction
 from tritonforge.analysis.facts import Facts
 from tritonforge.analysis.flow import is_constexpr
 from tritonforge.analysis.scopes import parameters_of
 from tritonforge.analysis.text import SourceText
-from tritonforge.domain.kernel import Autotune, LaunchSite, Parameter, ParameterRole
+from tritonforge.domain.kernel import Autotune, Parameter, ParameterRole
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Launch options that every kernel takes."""
 
-_SIZE_WORDS = (".shape", ".size(", ".numel(", ".stride(", ".dim(", "len(")
-_ROUNDING_WORDS = ("next_power_of_2", "min(", "max(", "cdiv", "//", ">>", "BLOCK", "block")
+_PER_PROGRAM = re.compile(r"block|tile|per_|unroll")
 
 
 def read_parameters(
-    kernel: JitFunction, facts: Facts, autotune: Autotune | None, sites: tuple[LaunchSite, ...], text: SourceText
+    kernel: JitFunction, facts: Facts, autotune: Autotune | None, sized: set[str], text: SourceText
 ) -> tuple[Parameter, ...]:
-    """Return the kernel's parameters with their roles."""
-    tuned = {name for config in (autotune.configs if autotune else ()) for name, _ in config.constexprs}
-    sized = _given_true_sizes(sites)
+    """Return the kernel's parameters with their roles.
+
+    `sized` names constexprs that some launch sets to a true size: tuning those would change the result.
+    """
+    configs = autotune.configs if autotune is not None else ()
+    tuned = {name for config in configs for name, value in config.constexprs if value.isdecimal()}
     parameters = []
     for index, (argument, default) in enumerate(parameters_of(kernel.node)):
         constexpr = is_constexpr(argument.annotation)
@@ -61,8 +64,9 @@ def _constexpr_role(name: str, facts: Facts, tuned: set[str], sized: set[str]) -
         return "stride" if _strided(name, facts) else "meaning"
     if strong:
         return "tile"
-    # Rows per program: multiplies a program id and bounds a loop, without any block of that size.
-    if name in facts.program_multiples and name in facts.stop_uses and name not in facts.flag_uses:
+    # Rows per program: multiplies a program id and bounds a loop, without any block of that size. So does a count of
+    # tiles; only the name tells them apart.
+    if name in facts.program_multiples & facts.stop_uses and _PER_PROGRAM.search(name.lower()):
         return "tile"
     return "stride" if _strided(name, facts) else "meaning"
 
@@ -88,18 +92,6 @@ def _runtime_role(name: str, facts: Facts) -> ParameterRole:
             return "pointer"
         return "unknown"
     return "scalar"
-
-
-def _given_true_sizes(sites: tuple[LaunchSite, ...]) -> set[str]:
-    """Return the constexprs that some launch sets to a tensor's true size: tuning them would change the result."""
-    sized: set[str] = set()
-    for site in sites:
-        for name, value in site.constexprs:
-            if value.source in ("literal", "default", "next_power_of_2", "autotune", "heuristic"):
-                continue
-            if any(w in value.text for w in _SIZE_WORDS) and not any(w in value.text for w in _ROUNDING_WORDS):
-                sized.add(name)
-    return sized
 
 
 def returns_value(kernel: JitFunction) -> bool:
