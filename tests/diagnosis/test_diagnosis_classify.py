@@ -180,6 +180,28 @@ def test_few_atomics_per_address_are_not_contention():
     assert judge(8.0) == "atomic-contention"
 
 
+def test_lanes_that_are_far_apart_are_named_when_loads_and_stores_share_the_waste():
+    source = """
+    @triton.jit
+    def column(x, o, M, N, BLOCK: tl.constexpr):
+        r = tl.arange(0, BLOCK)
+        v = tl.load(x + r * N + tl.program_id(0), mask=r < M, other=0.0)
+        tl.store(o + r * N + tl.program_id(0), v * 2, mask=r < M)
+    """
+    kernel = kernel_of(source)
+    launch = launch_of(kernel, (8192,), x=tensor(8192, 8192), o=tensor(8192, 8192), M=8192, N=8192, BLOCK=8192)
+
+    def judge(sectors: float) -> str:
+        lines = {
+            line_of(source, "tl.load"): LineWork(1, load_bytes=32768.0, moved_bytes=32768.0 * sectors),
+            line_of(source, "tl.store"): LineWork(1, store_bytes=32768.0, moved_bytes=32768.0 * sectors),
+        }
+        return classify(Case(kernel, launch, compilation_of(lines, launch), predicted(130.0), gpu=H200)).kind
+
+    assert judge(8.0) == "uncoalesced-access"
+    assert judge(1.0) == "dram-bandwidth"
+
+
 def test_short_launches_are_launch_bound_however_few_programs_they_have():
     tiny = dataclasses.replace(copy_case(1024, n=4096), time=measured(4.5))
     assert classify(tiny).kind == "launch-bound"

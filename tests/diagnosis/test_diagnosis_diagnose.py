@@ -45,7 +45,7 @@ def test_without_a_launch_the_source_is_judged():
 
 
 def test_what_two_launches_show_at_one_place_is_said_once_for_the_gravest():
-    slow = dataclasses.replace(matmul_case(32, 32), time=measured(1181.0))
+    slow = dataclasses.replace(matmul_case(32, 32), time=measured(400.0))
     assert slow.launch is not None
     slower = dataclasses.replace(slow, launch=dataclasses.replace(slow.launch, id="L2"), time=measured(1500.0))
     (finding,) = [f for f in diagnose(slow.kernel, [slow, slower]) if f.code == "TF203"]

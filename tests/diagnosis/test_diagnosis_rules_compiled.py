@@ -42,7 +42,8 @@ def test_tile_too_small_warns_with_both_intensities_and_a_gain_from_the_measured
     assert isinstance(needed, float)
     assert 60 < needed < 120
     assert finding.evidence["time"].provenance == "measured"
-    assert finding.estimated_gain == pytest.approx(1181 / 202, rel=0.05)
+    # Bounded by the floor (1,181 ÷ 202 µs) and by how far the intensity is from what is needed; the best tile gained 5.5.
+    assert finding.estimated_gain == pytest.approx(needed / 16, rel=0.01)
     assert "NVIDIA H200 needs about" in finding.message
 
 

@@ -154,6 +154,24 @@ def test_masked_load_without_other_is_found_on_the_contraction_of_a_dot_only():
     assert findings_of(outer, "TF502") == []
 
 
+def test_masked_load_without_other_speaks_of_padding_where_a_block_pointer_is_loaded():
+    source = """
+    @triton.jit
+    def total(x, o, n, BLOCK: tl.constexpr):
+        p = tl.make_block_ptr(x, (n,), (1,), (0,), (BLOCK,), (0,))
+        v = tl.load(p, boundary_check=(0,))
+        tl.store(o, tl.sum(v, 0))
+    """
+    (finding,) = findings_of(source, "TF502")
+    assert 'padding_option="zero"' in finding.message
+    assert (
+        findings_of(
+            source.replace("(0,))\n        tl.store", '(0,), padding_option="zero")\n        tl.store'), "TF502"
+        )
+        == []
+    )
+
+
 def test_no_tuning_names_what_is_fixed_and_points_at_the_kernel():
     source = copy(1024)
     (finding,) = findings_of(source, "TF404")

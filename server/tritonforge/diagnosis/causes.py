@@ -182,7 +182,7 @@ def far_apart_lanes(case: Case) -> Bottleneck | None:
         0.8,
         "derived",
         f"Neighbouring lanes are far apart in memory: {percent(seen.efficiency)} of the {SECTOR}-byte sectors fetched "
-        f"here is used, and they are {percent(seen.share)} of the launch's traffic.",
+        f"here is used, and such lines fetch {percent(seen.share)} of the launch's traffic.",
         seen.line,
     )
 

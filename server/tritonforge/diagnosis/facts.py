@@ -79,6 +79,12 @@ def num_warps(case: Case) -> int:
     return integers(case.launch).get("num_warps", DEFAULT_WARPS)
 
 
+def program_lanes(case: Case) -> int:
+    """Return how many lanes a program has: warps of 32, or wavefronts of 64 on AMD's CDNA."""
+    arch = case.compilation.arch if case.compilation is not None else ""
+    return num_warps(case) * (2 * WARP_LANES if arch.startswith("gfx9") else WARP_LANES)
+
+
 def uses_tensor_cores(case: Case) -> bool:
     """Tell whether the compiled dots run on matrix units."""
     return case.compiled is not None and case.compiled.tensor_path in _TENSOR_PATHS

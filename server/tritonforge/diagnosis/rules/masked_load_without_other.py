@@ -31,10 +31,20 @@ def _look(case: Case) -> Iterable[Observation]:
 
 def _message(lanes: UndefinedLanes) -> str:
     share = f" ({percent(lanes.dead_fraction)} of all lanes in this launch)" if lanes.dead_fraction else ""
+    if _is_boundary_check(lanes):
+        return (
+            f"Lanes outside the tensor{share} are undefined, because the load has `{lanes.access.mask}` without "
+            f'`padding_option`, and reach a {lanes.sink}; pass `padding_option="zero"` or mask them with tl.where.'
+        )
     return (
         f"Lanes that `{lanes.access.mask}` turns off{share} are undefined without `other` and reach a {lanes.sink}; "
         f"pass the value that leaves the {lanes.sink} unchanged (0.0 for a sum or a dot, -inf for a maximum)."
     )
+
+
+def _is_boundary_check(lanes: UndefinedLanes) -> bool:
+    """Tell whether the load is of a block pointer, whose lanes are turned off by `boundary_check`, not by a mask."""
+    return (lanes.access.mask or "").startswith("boundary_check")
 
 
 RULE = Rule("TF502", "masked-load-without-other", "source", _look)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tritonforge.diagnosis.case import Case
-from tritonforge.diagnosis.facts import WARP_LANES, floor, num_warps, traffic
+from tritonforge.diagnosis.facts import WARP_LANES, floor, num_warps, program_lanes, traffic
 from tritonforge.diagnosis.sizes import fixed_values, integer, tile_sizes
 from tritonforge.domain.provenance import Provenance
 
@@ -61,7 +61,7 @@ def _from_work(case: Case) -> SmallBlock | None:
     programs = case.programs
     if compiled is None or known is None or least is None or gpu is None or not programs:
         return None
-    lanes = WARP_LANES * compiled.num_warps
+    lanes = program_lanes(case)
     elements = block_elements(case)
     per_warp = known.moved / programs / compiled.num_warps
     start_us = programs * START_NS_PER_SM / gpu.sms / 1e3

@@ -19,9 +19,9 @@ _MAIN_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Strided:
-    """On `line` only `efficiency` (0–1) of the sector bytes are used.
+    """On `line`, the worst, only `efficiency` (0–1) of the sector bytes are used.
 
-    They are `share` (0–1) of all sector bytes of the launch. Bytes are per program.
+    `share` (0–1) of all sector bytes of the launch are fetched by lines that waste as much. Bytes are per program.
     """
 
     line: int
@@ -45,7 +45,8 @@ def strided_access(case: Case) -> Strided | None:
     used = useful_share(worst)
     if worst.moved_bytes <= 0 or not _spans_block(case, line):
         return None
-    found = Strided(line, used / worst.moved_bytes, worst.moved_bytes / fetched, worst.moved_bytes, used)
+    wasteful = sum(w.moved_bytes for w in lines.values() if useful_share(w) <= _WASTEFUL * w.moved_bytes)
+    found = Strided(line, used / worst.moved_bytes, wasteful / fetched, worst.moved_bytes, used)
     return found if found.efficiency <= _WASTEFUL and found.share >= _MAIN_SHARE else None
 
 

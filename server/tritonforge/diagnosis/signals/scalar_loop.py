@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from tritonforge.diagnosis.case import Case
-from tritonforge.diagnosis.facts import WARP_LANES, num_warps
+from tritonforge.diagnosis.facts import program_lanes
 from tritonforge.domain.kernel import Access, Kernel, Loop
 
 _FEW = 16
@@ -64,7 +64,7 @@ def _judge(case: Case, index: int, loop: Loop) -> ScalarLoop | None:
     iterations = _iterations(case, loop, loads)
     if not loads or (iterations is not None and iterations < _FEW):
         return None
-    return ScalarLoop(loop, loads, iterations, WARP_LANES * num_warps(case))
+    return ScalarLoop(loop, loads, iterations, program_lanes(case))
 
 
 def _works_on_blocks(kernel: Kernel, index: int) -> bool:

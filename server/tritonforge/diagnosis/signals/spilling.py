@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonforge.diagnosis.case import Case
-from tritonforge.diagnosis.facts import WARP_LANES
+from tritonforge.diagnosis.facts import program_lanes
 
 _REGISTER_BYTES = 4
 _REDUCTION_FRAME = 64
@@ -58,8 +58,7 @@ def spill(case: Case) -> Spill | None:
         return None
     work = compiled.work.lines if compiled.work is not None else {}
     weighted = {line: count * (work[line].executions if line in work else 1.0) for line, count in local.items()}
-    threads = compiled.num_warps * WARP_LANES
-    total = sum(weighted.values()) * _REGISTER_BYTES * threads
+    total = sum(weighted.values()) * _REGISTER_BYTES * program_lanes(case)
     moved = sum(w.load_bytes + w.store_bytes for w in work.values())
     return Spill(
         bytes_per_thread=compiled.resources.spill_bytes,

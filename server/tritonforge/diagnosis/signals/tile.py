@@ -82,7 +82,7 @@ def _from_work(case: Case) -> SmallTile | None:
         needed=ridge,
         traffic_us=traffic_us,
         floor_us=least.time_us,
-        gain=time_us / least.time_us if time_us is not None else None,
+        gain=min(time_us / least.time_us, ridge / intensity) if time_us is not None else None,
         provenance="derived",
     )
 
