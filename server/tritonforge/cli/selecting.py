@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tritonforge.analysis import analyze, decode
+from tritonforge.analysis import analyze
+from tritonforge.analysis.text import decode_source
 from tritonforge.config import workspace_name, workspace_root
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import FileAnalysis, Kernel
@@ -104,7 +105,7 @@ def _read(path: Path, *, named: bool) -> Selected:
     path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links out of the workspace
     root = workspace_root(path)
     analysis = analyze(data, workspace_name(root, path))
-    return Selected(path, root, decode(data), analysis, analysis.kernels, named)
+    return Selected(path, root, decode_source(data)[0], analysis, analysis.kernels, named)
 
 
 def _python_files(folder: Path) -> Iterator[Path]:

@@ -61,10 +61,13 @@ class Yardstick:
         return Gpu(self.spec.sms, self.ceilings)
 
 
-def yardstick(session: Session, arch: str | None = None, ceilings: Ceilings | None = None) -> Yardstick:
-    """Choose the GPU to judge by: the session's own, with measured ceilings where given, else public figures."""
+def yardstick(session: Session, arch: str | None = None, ceilings: Ceilings | None = None) -> Yardstick | None:
+    """Choose the GPU to judge by: the session's own, with measured ceilings where given, else public figures.
+
+    None for an architecture of which no GPU's figures are known: it can be compiled for, but nothing is predicted.
+    """
     spec = gpu_for(arch or session.arch, session.gpu.name if session.gpu else session.target.gpu)
-    return Yardstick(spec, ceilings or spec.ceilings)
+    return Yardstick(spec, ceilings or spec.ceilings) if spec else None
 
 
 async def assess(
@@ -72,7 +75,7 @@ async def assess(
     program: Program,
     kernel: Kernel,
     calls: Sequence[Call],
-    judge: Yardstick,
+    judge: Yardstick | None,
     *,
     arch: str | None = None,
 ) -> tuple[Assessed, ...]:
@@ -98,30 +101,31 @@ async def assess(
 
 
 def _conclude(
-    launch: Launch, compiled: CompiledLaunch, ordinal: int, *, path: str, kernel: Kernel, judge: Yardstick
+    launch: Launch, compiled: CompiledLaunch, ordinal: int, *, path: str, kernel: Kernel, judge: Yardstick | None
 ) -> Assessed:
     compilation = read(compiled, launch_id=launch.id, kernel_file_path=path, source_range=kernel.range)
     prediction = place = bottleneck = None
-    case = Case(kernel, launch, compilation, gpu=judge.gpu)
-    if compilation.error is None:
+    case = Case(kernel, launch, compilation, gpu=judge.gpu if judge else None)
+    if compilation.error is None and judge is not None:
         useful = unique_bytes(launch)
         prediction = predict(compilation, useful, judge.spec, judge.ceilings)
         place = roofline(
             useful_bytes=useful,
             flops=compilation.work.total("dot_flops") * launch.programs if compilation.work else 0.0,
             dtype=compilation.work.dot_dtype if compilation.work else None,
-            time_us=prediction.time_us,
+            time_us=prediction.time_us if prediction else None,
             ceilings=judge.ceilings,
         )
         case = dataclasses.replace(case, prediction=prediction)
+    if compilation.error is None:
         bottleneck = classify(case)
     return Assessed(launch, compiled.launch, compilation, prediction, place, bottleneck, case, ordinal)
 
 
-def with_time(assessed: Assessed, time: TimeDistribution, judge: Yardstick) -> Assessed:
+def with_time(assessed: Assessed, time: TimeDistribution, judge: Yardstick | None) -> Assessed:
     """Return `assessed` with a measured time, its place under the roofline, and the bottleneck judged anew."""
     place = assessed.roofline
-    if place is not None:
+    if place is not None and judge is not None:
         work = assessed.compilation.work
         place = roofline(
             useful_bytes=place.bytes,

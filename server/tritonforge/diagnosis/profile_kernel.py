@@ -18,7 +18,7 @@ NO_COUNTERS = "hardware counters and stall reasons: not read by this version"
 
 
 async def profile(
-    subject: Subject, session: Session, judge: Yardstick, *, budget_s: float = 20.0
+    subject: Subject, session: Session, judge: Yardstick | None, *, budget_s: float = 20.0
 ) -> tuple[ProfileResult, tuple[Assessed, ...]]:
     """Profile every launch of the subject's kernel.
 

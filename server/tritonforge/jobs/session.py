@@ -13,6 +13,7 @@ from tritonforge.domain.messages import Describe
 from tritonforge.domain.profile import TargetInfo
 from tritonforge.domain.target import GpuInfo, Target, WorkerInfo
 from tritonforge.jobs.client import Worker, connect
+from tritonforge.jobs.errors import JobError
 
 INSTALL = "Install both there (pip install torch triton), or name another interpreter or target in tritonforge.toml."
 
@@ -64,7 +65,12 @@ async def open_session(
     if target.python is None and python:
         target = dataclasses.replace(target, python=python)
     async with connect(target) as worker:
-        described = await worker.run(Describe())
+        try:
+            described = await worker.run(Describe())
+        except JobError as error:
+            if error.kind != "unsupported":
+                raise
+            raise TargetUnreachable(error.message) from error
         if described.torch is None or described.triton is None:
             missing = " and ".join(n for n in ("torch", "triton") if getattr(described, n) is None)
             raise TargetUnreachable(f"{described.executable} on target '{target.name}' has no {missing}.", INSTALL)

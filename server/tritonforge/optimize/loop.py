@@ -38,7 +38,7 @@ SLOWER_TOLERATED = 0.03
 async def optimize(
     subject: Subject,
     session: Session,
-    judge: Yardstick,
+    judge: Yardstick | None,
     engines: Sequence[Engine],
     *,
     budget_s: float = 120.0,
@@ -111,6 +111,9 @@ async def _assess_original(search: Search) -> str:
             problem = "the original could not be timed"
         else:
             original.settle(samples, search.judge)
+    elif any(a.prediction is None for a in original.assessed):
+        search.note(f"No time can be predicted for {search.session.arch}; choose a target with a GPU to measure on.")
+        problem = "no time can be predicted here"
     search.findings = diagnose(subject.kernel, [a.case for a in original.assessed])
     search.note_bottleneck(original)
     return problem

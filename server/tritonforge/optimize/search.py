@@ -54,7 +54,7 @@ class Attempt:
             return summarise(total).median if total else math.inf
         return sum((a.prediction.time_us if a.prediction else math.inf) * a.launch.count for a in self.assessed)
 
-    def settle(self, samples: Samples, judge: Yardstick) -> None:
+    def settle(self, samples: Samples, judge: Yardstick | None) -> None:
         """Take measured samples over, and judge its launches by them."""
         self.samples = samples
         rows = list(samples.by_launch.values())
@@ -96,7 +96,7 @@ class Search:
 
     subject: Subject
     session: Session
-    judge: Yardstick
+    judge: Yardstick | None
     engines: Sequence[Engine]
     budget_s: float
     allow_slower: float

@@ -20,8 +20,10 @@ from tritonforge.cli.running import (
     warn,
 )  # fmt: skip
 from tritonforge.cli.selecting import Selected, select
+from tritonforge.config import Settings
 from tritonforge.domain.errors import TargetUnreachable
 from tritonforge.domain.finding import SEVERITIES
+from tritonforge.domain.profile import TargetInfo
 from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult
 
 SOURCE_ONLY = "no worker is available, so only the source was judged"
@@ -66,7 +68,6 @@ async def _analyze(
     fail_on: str,
     output_format: str,
 ) -> int:
-    from tritonforge.diagnosis.inspect_file import inspect_compiled, inspect_source
     from tritonforge.report.json_analyze import analyze_json
     from tritonforge.report.text_analyze import analyze_text
 
@@ -76,36 +77,56 @@ async def _analyze(
     if ignore:
         settings = replace(settings, ignore=(*settings.ignore, *_codes(ignore)))
     workspace = replace(workspace, settings=settings)
+    with_kernels = [file for file in files if file.kernels]
     kernels: list[AnalyzedKernel] = []
     info = None
-    with Progress() as progress:
-        try:
-            async with target(workspace, target_name, progress) as session:
-                info = session.info
-                for file in files:
-                    workload = workspace.workload(file, allow_run=not no_run, progress=progress)
-                    kernels += await inspect_compiled(
-                        workload,
-                        file.kernels,
-                        session,
-                        archs or (session.arch,),
-                        on_kernel=lambda kernel: progress.say(f"compiling {kernel.file}::{kernel.name} …"),
-                    )
-        except TargetUnreachable as error:
-            # Asked for a target or an architecture, the answer is that it is not there; else the source still helps.
-            if target_name or archs:
-                raise
-            warn(f"{SOURCE_ONLY}: {error}")
-            kernels = [
-                k for file in files for k in inspect_source(file.analysis, file.kernels, settings, note=SOURCE_ONLY)
-            ]
+    try:
+        if with_kernels:
+            kernels, info = await _compiled(with_kernels, workspace, target_name, archs, allow_run=not no_run)
+    except TargetUnreachable as error:
+        # Asked for a target or an architecture, the answer is that it is not there; else the source still helps.
+        if target_name or archs:
+            raise
+        warn(f"{SOURCE_ONLY}: {error}")
+        kernels = _from_source(with_kernels, settings)
     errors = tuple(error for file in files for error in file.analysis.errors)
     result = AnalyzeResult(tuple(kernels), errors, info)
     emit(output_format, lambda: analyze_json(result), lambda: analyze_text(result))
     if errors and not kernels:
         return 2
     worst = min((SEVERITIES.index(f.severity) for k in kernels for f in k.findings), default=len(SEVERITIES))
-    return int(worst <= SEVERITIES.index(fail_on))  # type: ignore[arg-type]
+    return int(worst <= SEVERITIES.index(fail_on))
+
+
+async def _compiled(
+    files: list[Selected],
+    workspace: Workspace,
+    target_name: str | None,
+    archs: tuple[str, ...],
+    *,
+    allow_run: bool,
+) -> tuple[list[AnalyzedKernel], TargetInfo]:
+    from tritonforge.diagnosis.inspect_file import inspect_compiled
+
+    kernels: list[AnalyzedKernel] = []
+    with Progress() as progress:
+        async with target(workspace, target_name, progress) as session:
+            for file in files:
+                workload = workspace.workload(file, allow_run=allow_run, progress=progress)
+                kernels += await inspect_compiled(
+                    workload,
+                    file.kernels,
+                    session,
+                    archs or (session.arch,),
+                    on_kernel=lambda kernel: progress.say(f"compiling {kernel.file}::{kernel.name} …"),
+                )
+            return kernels, session.info
+
+
+def _from_source(files: list[Selected], settings: Settings) -> list[AnalyzedKernel]:
+    from tritonforge.diagnosis.inspect_file import inspect_source
+
+    return [k for file in files for k in inspect_source(file.analysis, file.kernels, settings, note=SOURCE_ONLY)]
 
 
 def _codes(text: str) -> tuple[str, ...]:

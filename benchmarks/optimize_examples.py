@@ -1,0 +1,104 @@
+"""Run `tritonforge optimize` on every example and keep what it found, with the environment, as one JSON file.
+
+    python benchmarks/optimize_examples.py [--target NAME] [--budget SECONDS] OUTPUT.json [PATH::KERNEL …]
+
+Beside our own result the file holds the time of what a user would use instead, where there is one: PyTorch's own
+operator on the same arguments, timed with `triton.testing.do_bench`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = (
+    "examples/matmul.py::matmul_kernel",
+    "examples/scale_shift.py::scale_shift_kernel",
+    "examples/row_softmax.py::row_softmax_kernel",
+)
+REFERENCES = """
+import json, torch, triton
+def bench(f): return triton.testing.do_bench(f, warmup=50, rep=300, return_mode="median") * 1e3
+a = torch.randn(4096, 4096, device="cuda", dtype=torch.float16); b = torch.randn_like(a)
+x = torch.randn(16777259, device="cuda"); y = torch.randn_like(x)
+s = torch.randn(8192, 4096, device="cuda")
+print(json.dumps({
+    "examples/matmul.py::matmul_kernel": {"what": "torch.matmul (cuBLAS)", "time_us": bench(lambda: a @ b)},
+    "examples/scale_shift.py::scale_shift_kernel": {"what": "torch: x * scale + y (two kernels)", "time_us": bench(lambda: x * 0.5 + y)},
+    "examples/row_softmax.py::row_softmax_kernel": {"what": "torch.softmax", "time_us": bench(lambda: torch.softmax(s, 1))},
+}))
+"""
+
+
+def environment() -> dict[str, object]:
+    """Say where this ran."""
+    probe = (
+        "import json, platform, torch, triton; g = torch.cuda.is_available(); print(json.dumps({"
+        "'python': platform.python_version(), 'torch': torch.__version__, 'triton': triton.__version__,"
+        "'gpu': torch.cuda.get_device_name(0) if g else None, 'cuda': torch.version.cuda}))"
+    )
+    found = json.loads(subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, text=True).stdout)
+    smi = subprocess.run(
+        ["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm", "--format=csv,noheader"],
+        check=False, capture_output=True, text=True,
+    ) if found["gpu"] else None  # fmt: skip
+    found["driver"] = smi.stdout.strip() if smi and smi.returncode == 0 else None
+    found["machine"] = platform.machine()
+    found["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return found
+
+
+def optimize(kernel: str, target: str, budget: float) -> dict[str, object]:
+    """Run the command as a user would, and keep its JSON and its wall time."""
+    started = time.perf_counter()
+    command = [sys.executable, "-m", "tritonforge", "optimize", kernel, "--target", target, "--budget", str(budget)]
+    done = subprocess.run([*command, "--format", "json"], check=False, cwd=ROOT, capture_output=True, text=True)
+    wall = time.perf_counter() - started
+    result = json.loads(done.stdout)["results"] if done.returncode == 0 and done.stdout else None
+    return {
+        "kernel": kernel,
+        "exit": done.returncode,
+        "wall_s": round(wall, 2),
+        "stderr": done.stderr[-2000:],
+        "results": result,
+    }
+
+
+def main() -> None:
+    """Run all and print a short table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("kernels", nargs="*", default=EXAMPLES)
+    parser.add_argument("--target", default="auto")
+    parser.add_argument("--budget", type=float, default=120.0)
+    options = parser.parse_args()
+    where = environment()
+    references = {}
+    if where["gpu"]:
+        done = subprocess.run([sys.executable, "-c", REFERENCES], check=True, capture_output=True, text=True)
+        references = json.loads(done.stdout)
+    rows = []
+    for kernel in options.kernels:
+        row = optimize(kernel, options.target, options.budget)
+        row["reference"] = references.get(kernel)
+        rows.append(row)
+        best = row["results"][0]["best"] if row["results"] else None
+        found = (
+            f"{best['speedup']:.2f}x {best['speedup_ci95']} {best['provenance']}: {best['title']}" if best else "none"
+        )
+        print(f"{kernel:48} exit {row['exit']} {row['wall_s']:7.1f} s  {found}", flush=True)
+        if row["exit"]:
+            print(row["stderr"])
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps({"environment": where, "runs": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""What a user sees for wrong usage: one sentence with the mend, the right exit code, no traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KERNEL = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def scale(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=i < n)
+"""
+
+
+def tritonforge(
+    *arguments: object, cwd: Path, timeout: float = 120, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-m", "tritonforge", *map(str, arguments)],
+        cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False, env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    (tmp_path / "tritonforge.toml").write_text("")
+    (tmp_path / "kernels.py").write_text(KERNEL)
+    return tmp_path
+
+
+def says(done, code, *parts):
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    for part in parts:
+        assert part in done.stderr
+
+
+def test_a_missing_file(workspace):
+    says(tritonforge("optimize", "nope.py", cwd=workspace), 2, "nope.py does not exist")
+
+
+def test_an_unknown_kernel_and_the_likely_one(workspace):
+    says(tritonforge("profile", "kernels.py::scael", cwd=workspace), 2, "no kernel 'scael'", "Did you mean scale?")
+
+
+def test_a_file_without_a_kernel(workspace):
+    (workspace / "empty.py").write_text("x = 1\n")
+    says(tritonforge("optimize", "empty.py", cwd=workspace), 2, "no Triton kernel found in empty.py")
+
+
+def test_a_file_that_does_not_parse(workspace):
+    (workspace / "broken.py").write_text("import triton\n\ndef f(:\n")
+    says(tritonforge("optimize", "broken.py", cwd=workspace), 2, "broken.py:3")
+
+
+def test_an_unreadable_file_is_an_error_with_its_line(workspace):
+    (workspace / "latin.py").write_bytes(b"import triton\n# \xe9\n")
+    done = tritonforge("analyze", "latin.py", "--no-run", cwd=workspace)
+    assert done.returncode == 2
+    assert "latin.py:2" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_kernel_for_which_no_launch_is_known(workspace):
+    done = tritonforge("profile", "kernels.py::scale", "--no-run", cwd=workspace)
+    says(done, 4, "# tritonforge: launch x_ptr=fp16[")
+
+
+def test_a_wrong_setting_with_its_line_and_the_right_key(workspace):
+    (workspace / "tritonforge.toml").write_text('[targets.lab]\ncomand = ["ssh"]\n')
+    says(tritonforge("doctor", cwd=workspace), 2, "tritonforge.toml:2", "command")
+
+
+def test_an_unknown_target_and_the_known_ones(workspace):
+    says(
+        tritonforge("profile", "kernels.py::scale", "--target", "lab", cwd=workspace),
+        2,
+        "unknown target 'lab'",
+        "offline",
+    )
+
+
+def test_a_target_that_cannot_be_reached(workspace):
+    (workspace / "tritonforge.toml").write_text('[targets.gone]\narch = "sm_90"\npython = "/no/such/python"\n')
+    says(tritonforge("profile", "kernels.py::scale", "--target", "gone", cwd=workspace), 3, "gone")
+
+
+def test_an_interpreter_without_torch_and_how_to_mend_it(workspace, tmp_path_factory):
+    bare = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    (workspace / "tritonforge.toml").write_text(f'[targets.bare]\narch = "sm_90"\npython = "{bare}/bin/python"\n')
+    says(tritonforge("profile", "kernels.py::scale", "--target", "bare", cwd=workspace), 3, "torch", "Install")
+
+
+def test_without_any_worker_analyze_still_judges_the_source(workspace, tmp_path_factory):
+    bare = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    (workspace / "tritonforge.toml").write_text(
+        f'default-target = "bare"\n[targets.bare]\narch = "sm_90"\npython = "{bare}/bin/python"\n'
+    )
+    done = tritonforge("analyze", "kernels.py", "--format", "json", cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    assert "only the source was judged" in done.stderr
+    (kernel,) = json.loads(done.stdout)["kernels"]
+    assert kernel["name"] == "scale"
+    assert kernel["launches"] == []
+    assert kernel["launch_note"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["optimise", "x.py"],
+        ["optimize"],
+        ["optimize", "x.py", "--budget", "soon"],
+        ["analyze", "--frmat", "json", "x.py"],
+    ],
+)
+def test_wrong_options_point_to_the_help(workspace, arguments):
+    says(tritonforge(*arguments, cwd=workspace), 2, "--help")
+
+
+def test_a_spec_that_cannot_be_read_points_at_the_character(workspace):
+    text = KERNEL.replace("@triton.jit", "# tritonforge: launch x_ptr=fp17[8]\n@triton.jit")
+    (workspace / "kernels.py").write_text(text)
+    says(tritonforge("profile", "kernels.py::scale", cwd=workspace), 2, "kernels.py:5:", "unknown dtype 'fp17'")
+
+
+def test_every_command_explains_itself(workspace):
+    for command in ("analyze", "profile", "optimize", "verify", "doctor"):
+        done = tritonforge(command, "--help", cwd=workspace)
+        assert done.returncode == 0
+        assert "--target" in done.stdout
+    assert "Exit codes" in tritonforge("--help", cwd=workspace).stdout
+
+
+def test_the_server_side_never_imports_torch_or_triton(workspace):
+    code = (
+        "import sys; from tritonforge.cli.main import run; run(['analyze', 'kernels.py', '--no-run']);"
+        "bad = {'torch', 'triton', 'tritonforge.worker'} & set(sys.modules); sys.exit(f'imported {bad}' if bad else 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=workspace, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
