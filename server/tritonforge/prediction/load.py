@@ -106,7 +106,7 @@ def _executed(compilation: Compilation, work: Work) -> dict[str, float]:
         groups[line.executions if line else 1.0].append((found, line))
     totals: defaultdict[str, float] = defaultdict(float)
     for times, members in groups.items():
-        repeats = max(1.0, times / _unrolled(members, times, compilation.num_warps)) if times > 1 else times
+        repeats = times / _unrolled(members, times, compilation.num_warps)
         for found, _ in members:
             for kind, count in found.instructions.items():
                 looped, rare = found.looped.get(kind, 0), found.rare.get(kind, 0)
@@ -121,7 +121,7 @@ def _unrolled(members: list[tuple[LineInstructions, LineWork | None]], times: fl
         accesses = sum(instructions.looped.get(kind, 0) for kind in ("load_global", "store_global", "async_copy"))
         if line is None or not accesses or not instructions.access_bytes or not line.load_bytes + line.store_bytes:
             continue
-        lane_bytes = (line.load_bytes + line.store_bytes) / times / (WARP * warps)
+        lane_bytes = (line.load_bytes + line.store_bytes) / max(times, 1e-9) / (WARP * warps)
         needed += max(1.0, lane_bytes / max(instructions.access_bytes))
         found += accesses
     return max(1.0, found / needed) if needed else 1.0

@@ -1,0 +1,82 @@
+import pytest
+from compilation_golden import artefacts, compilations, measured, nsight
+
+from tritonforge.compilation import architecture, occupancy
+from tritonforge.compilation.resources import read_resources, spilled_bytes
+from tritonforge.domain.compilation import Resources
+
+SM_90 = architecture("sm_90")
+
+
+@pytest.mark.parametrize("name", sorted(measured()))
+def test_resources_are_those_that_the_driver_reported_on_the_h200(name):
+    found, told = compilations("pathologies-3.6.0")[name].resources, measured()[name]
+    assert (found.registers, found.shared_bytes) == (told["n_regs"], told["shared"])
+    # `transcendental` keeps an array of `sin` on the stack, which the driver counts and which is no spill.
+    assert found.spill_bytes == (0 if name == "transcendental" else 4 * told["n_spills"])
+
+
+@pytest.mark.parametrize("name", sorted(measured()))
+def test_a_newer_compiler_moves_registers_and_spills_by_little(name):
+    old, new = compilations("pathologies-3.6.0")[name].resources, compilations("pathologies-3.7.1")[name].resources
+    assert new.registers == pytest.approx(old.registers, abs=8)
+    assert new.spill_bytes == pytest.approx(old.spill_bytes, rel=0.05)
+    assert new.shared_bytes == old.shared_bytes
+
+
+@pytest.mark.parametrize("name", sorted(measured()))
+def test_occupancy_is_what_nsight_computed(name):
+    assert compilations("pathologies-3.6.0")[name].occupancy.fraction == nsight()[name]["occupancy"]
+
+
+@pytest.mark.parametrize(
+    ("resources", "warps", "arch", "programs", "limiter"),
+    [
+        # Worked out with the occupancy calculator of Nsight Compute.
+        ((32, 0), 4, "sm_90", 16, "warps"),
+        ((33, 0), 4, "sm_90", 12, "registers"),  # 33 registers are allocated as 40
+        ((255, 0), 8, "sm_90", 1, "registers"),
+        ((16, 0), 1, "sm_90", 32, "programs"),
+        ((32, 49152), 4, "sm_90", 4, "shared-memory"),
+        ((32, 99 * 1024), 4, "sm_86", 1, "shared-memory"),
+        ((32, 0), 4, "sm_89", 12, "warps"),
+        ((128, 65536), 4, "sm_80", 2, "shared-memory"),
+    ],
+)
+def test_the_tightest_resource_limits_occupancy(resources, warps, arch, programs, limiter):
+    registers, shared = resources
+    found = occupancy(Resources(registers, 0, shared), warps, architecture(arch))
+    assert (found.programs_per_sm, found.limiter) == (programs, limiter)
+    assert found.warps_per_sm == programs * warps
+
+
+def test_a_program_that_does_not_fit_has_no_occupancy():
+    assert occupancy(Resources(32, 0, 228 * 1024), 4, SM_90) is None
+    assert occupancy(Resources(32, 0, 0), 128, SM_90) is None
+
+
+def test_an_architecture_nobody_told_us_of_is_unknown():
+    assert architecture("sm_42") is None
+    assert architecture("sm_90a") is SM_90
+
+
+def test_spilled_registers_are_told_from_arrays_of_a_library_function():
+    assert spilled_bytes(40, "/*0010*/ @P0 LDL.LU.64 R4, [R1+0x48] ;") == 40
+    assert spilled_bytes(32, "/*0010*/ LDL R2, [R17+0x14] ; /*0020*/ STL [R1+0x18], R0 ;") == 0
+
+
+def test_the_reserved_shared_memory_of_newer_architectures_is_not_counted_twice():
+    found = artefacts("pathologies-3.6.0")["softmax_three_pass"]
+    assert "SHARED:1024" in found.artefacts["resources"]
+    assert read_resources(found.artefacts["resources"], found.metadata, "", SM_90).shared_bytes == 16
+
+
+def test_of_several_functions_the_kernel_s_own_counts():
+    dump = " Function helper:\n  REG:9 STACK:0 SHARED:0 LOCAL:0\n Function kern:\n  REG:40 STACK:0 SHARED:0 LOCAL:0\n"
+    assert read_resources(dump, {"name": "kern"}, "", SM_90).registers == 40
+    assert read_resources(dump, {"name": "other"}, "", SM_90) is None
+
+
+def test_amd_resources_come_from_the_assembly():
+    assembly = "    .vgpr_count:     96\n    .vgpr_spill_count: 3\n"
+    assert read_resources("", {"shared": "512"}, "", None, assembly) == Resources(96, 12, 512)
