@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from tritonforge.domain.candidate import Candidate, Origin, Trial
 from tritonforge.rewrite.protocol import Refusal, Task
-from tritonforge.rewrite.rules.launch_parameters import rewrite_launch
-from tritonforge.rewrite.space import parameter_space, proposals
+from tritonforge.rewrite.rules.launch_parameters import NAME, rewrite_launch
+from tritonforge.rewrite.space import neighbours, parameter_space, proposals
 
 TREATED = frozenset({"TF106", "TF203", "TF206", "TF208", "TF301", "TF302", "TF304", "TF305", "TF404"})
 """Findings that other launch parameters can mend."""
@@ -22,7 +23,10 @@ class RuleEngine:
         return "rule"
 
     def propose(self, task: Task, trials: Sequence[Trial] = ()) -> Iterator[Candidate | Refusal]:
-        """Yield one candidate for each proposal of the parameter space, in its order; each refusal once."""
+        """Yield one candidate for each proposal of the parameter space, in its order; each refusal once.
+
+        Once a trial was accepted, the neighbours of the fastest one come first.
+        """
         if not task.launches:
             yield Refusal(f"No launch of {task.kernel.name} is known, so that there is nothing to start from.")
             return
@@ -37,9 +41,10 @@ class RuleEngine:
             return
         known = {trial.candidate.edits for trial in trials}
         reasons: set[str] = set()
-        for values in proposals(
-            space, task.kernel, launch, findings=task.findings, bottleneck=bottleneck, arch=task.arch
-        ):
+        best = _best_values(trials)
+        refined = neighbours(best, space, task.kernel, launch, task.arch) if best else ()
+        ordered = proposals(space, task.kernel, launch, findings=task.findings, bottleneck=bottleneck, arch=task.arch)
+        for values in itertools.chain(refined, ordered):
             outcome = rewrite_launch(task.kernel, task.texts, values, launch, treats)
             if isinstance(outcome, Refusal):
                 if outcome.reason not in reasons:
@@ -47,3 +52,11 @@ class RuleEngine:
                     yield outcome
             elif outcome.edits not in known:
                 yield outcome
+
+
+def _best_values(trials: Sequence[Trial]) -> dict[str, int]:
+    """Return the launch parameters of the fastest accepted trial; empty when there is none."""
+    accepted = [t for t in trials if t.accepted and t.time_us]
+    best = min(accepted, key=lambda t: sum((t.time_us or {}).values()), default=None)
+    rewrites = dict(best.candidate.rewrites) if best is not None else {}
+    return {name: int(value) for name, value in rewrites.get(NAME, ())}

@@ -10,24 +10,13 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from tritonforge.compilation.architectures import Architecture, architecture
 from tritonforge.domain.finding import Bottleneck, BottleneckClass, Finding
 from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.launch import Launch, Scalar, Tensor, tensors_of
-from tritonforge.prediction.gpus import gpu_for
+from tritonforge.domain.launch import Launch
+from tritonforge.rewrite.plausibility import MIN_DOT, Facts, Values, why_not
 from tritonforge.rewrite.shapes import DOTS, LINES, STAGES, WARPS
 
-Values = dict[str, int]
-
-MAX_ELEMENTS = 131_072
-"""Of one block. Triton allows 2²⁰; nothing above this fits the registers of a program of 16 warps."""
-
-MIN_DOT = 16
-"""The smallest extent of a `tl.dot` on every axis (Triton 3.2–3.9, 16-bit operands, NVIDIA)."""
-
-_FIXED = {"next_power_of_2", "call", "expression", "kwargs", "heuristic"}
 _KINDS: dict[str, BottleneckClass] = {
     "tile-too-small": "tile-too-small",
     "block-too-small": "block-too-small",
@@ -46,14 +35,6 @@ class Parameter:
     current: int | None
 
 
-class DotTiles(NamedTuple):
-    """Which tile parameters are the extents of the kernel's dot; None where an extent is not one of them."""
-
-    m: str | None
-    n: str | None
-    k: str | None
-
-
 def parameter_space(
     kernel: Kernel, launch: Launch, findings: Sequence[Finding], bottleneck: Bottleneck | None, arch: str
 ) -> tuple[Parameter, ...]:
@@ -64,7 +45,7 @@ def parameter_space(
     """
     if kernel.autotune is not None and not kernel.autotune.configs:
         return ()
-    facts = _Facts.of(kernel, launch, arch)
+    facts = Facts.of(kernel, launch, arch)
     order = list(_ordered(facts, _kind(findings, bottleneck)))
     out = []
     for name in facts.names:
@@ -93,7 +74,7 @@ def proposals(
     allowed = {p.name: set(p.values) for p in space if len(p.values) > 1}
     if not allowed:
         return
-    facts = _Facts.of(kernel, launch, arch)
+    facts = Facts.of(kernel, launch, arch)
     current = {n: facts.current.get(n) for n in allowed}
     seen: set[tuple[tuple[str, int], ...]] = set()
     limit = limit if limit is not None else (32 if kernel.dots else 20)
@@ -108,134 +89,25 @@ def proposals(
             return
 
 
-def is_plausible(values: Mapping[str, int], kernel: Kernel, launch: Launch, arch: str) -> bool:
-    """Tell whether it makes sense to compile `launch` with `values`; `implausible` says why not."""
-    return implausible(values, kernel, launch, arch) is None
+def neighbours(
+    best: Mapping[str, int], space: Sequence[Parameter], kernel: Kernel, launch: Launch, arch: str
+) -> Iterator[Values]:
+    """Yield values one step away from `best`, the best known so far: one value doubled or halved, stages by one.
 
-
-def implausible(values: Mapping[str, int], kernel: Kernel, launch: Launch, arch: str) -> str | None:
-    """Return why `launch` with `values` cannot compile or cannot be any good, or None.
-
-    Values that are not given are those of the launch. Shared memory is estimated as the dot's operands times stages.
+    Then a tile and the warps doubled or halved together, so that a thread keeps its share. Plausible ones alone.
     """
-    return _implausible(values, _Facts.of(kernel, launch, arch))
-
-
-def dot_tiles(kernel: Kernel) -> DotTiles:
-    """Tell which tile is M, N and K of the kernel's dot.
-
-    K is the tile that the innermost loop around the dot steps by, M and N those that multiply program ids, in order of
-    axes. Where a loop steps over a result axis (attention), that tile is N and there is no K. Names that end in M, N
-    or K decide what the structure leaves open.
-    """
-    tiles = kernel.tiles
-    placed = [t for _, names in sorted(kernel.program_axes) for t in names if t in tiles]
-    placed = [t for t in tiles if t in placed]
-    steps = [kernel.loops[i].step_tile for dot in kernel.dots for i in dot.loops if i < len(kernel.loops)]
-    stepped = [t for t in steps if t is not None and t in tiles and t not in placed]
-    by_name = {letter: next((t for t in tiles if t.upper().endswith(letter)), None) for letter in "MNK"}
-    m = by_name["M"] if by_name["M"] in placed or not placed else placed[0]
-    rest = [t for t in placed if t != m]
-    n = by_name["N"] if by_name["N"] in rest or (not rest and by_name["N"] in stepped) else next(iter(rest), None)
-    k = next((t for t in stepped if t not in {m, n}), None)
-    if k is None and by_name["K"] not in {m, n}:
-        k = by_name["K"]
-    if n is None and k is None:
-        n = next((t for t in tiles if t != m), None)
-    return DotTiles(m, n, k)
-
-
-@dataclass(frozen=True)
-class _Facts:
-    kernel: Kernel
-    current: dict[str, int]
-    fixed: frozenset[str]
-    names: tuple[str, ...]
-    staged: bool
-    dots: DotTiles
-    operand_bytes: int
-    limits: Architecture
-    units: int
-    programs: int
-    caps: Mapping[str, int]
-
-    @classmethod
-    def of(cls, kernel: Kernel, launch: Launch, arch: str) -> _Facts:
-        pairs = (*launch.config.constexprs, *launch.config.options)
-        current = {n: v.value for n, v in pairs if isinstance(v, Scalar) and type(v.value) is int}
-        sources: dict[str, set[str]] = {}
-        for site in kernel.launch_sites:
-            for name, value in site.constexprs:
-                sources.setdefault(name, set()).add(value.source)
-        tuned = {n for c in (kernel.autotune.configs if kernel.autotune else ()) for n, _ in c.constexprs}
-        tiles = [t for t in kernel.tiles if t in current]
-        fixed = {t for t in tiles if t not in tuned and (sources.get(t, set()) & _FIXED or kernel.autotune)}
-        loads = any(a.kind == "load" and a.loops and a.block is not False for a in kernel.accesses)
-        names = (*tiles, "num_warps", *(("num_stages",) if loads else ()))
-        tensors = [t for _, v in launch.problem.arguments for t in tensors_of(v)]
-        spec = gpu_for(arch)
-        return cls(
-            kernel,
-            current,
-            frozenset(fixed),
-            names,
-            loads,
-            dot_tiles(kernel) if kernel.dots else DotTiles(None, None, None),
-            _operand_bytes(tensors),
-            _architecture(arch),
-            spec.sms if spec else 100,
-            launch.programs,
-            _caps(kernel, launch, current),
-        )
-
-    def filled(self, values: Mapping[str, int]) -> Values:
-        """Return `values` with the launch's own for what they leave out."""
-        return {"num_warps": 4, "num_stages": 3} | self.current | dict(values)
-
-    def elements(self, values: Mapping[str, int]) -> int:
-        """Return the elements of the largest block that the tiles span: M×N of a dot, else all tiles together."""
-        full = self.filled(values)
-        m, n, _ = self.dots
-        names = [t for t in (m, n) if t is not None] if self.kernel.dots else list(self.kernel.tiles)
-        return math.prod(full.get(t, 1) for t in names)
-
-    def programs_with(self, values: Mapping[str, int]) -> float:
-        """Return how many programs the grid would have."""
-        full = self.filled(values)
-        ratio = 1.0
-        for tile in dict.fromkeys(t for _, tiles in self.kernel.program_axes for t in tiles):
-            if tile in self.current and tile in full:
-                ratio *= self.current[tile] / full[tile]
-        return self.programs * ratio
-
-
-def _caps(kernel: Kernel, launch: Launch, current: Mapping[str, int]) -> dict[str, int]:
-    """Return, for each tile whose extent the launch shows, the least power of two that covers it."""
-    scalars = {n: v.value for n, v in launch.problem.arguments if isinstance(v, Scalar) and type(v.value) is int}
-    extents: dict[str, int] = {}
-    for loop in kernel.loops:
-        stop = scalars.get(loop.stop or "")
-        if loop.step_tile is not None and stop is not None:
-            extents[loop.step_tile] = max(stop, extents.get(loop.step_tile, 0))
-    for axis, tiles in kernel.program_axes:
-        if len(tiles) == 1 and tiles[0] in current and axis < 3:
-            covered = launch.config.grid[axis] * current[tiles[0]]
-            extents[tiles[0]] = max(covered, extents.get(tiles[0], 0))
-    return {tile: 1 << max(extent - 1, 1).bit_length() for tile, extent in extents.items()}
-
-
-def _architecture(arch: str) -> Architecture:
-    """Return the limits of `arch`; for one that is not known, those of its vendor's tightest."""
-    known = architecture(arch) or architecture("gfx942" if arch.startswith("gfx") else "sm_86")
-    assert known is not None
-    return known
-
-
-def _operand_bytes(tensors: Sequence[Tensor]) -> int:
-    sizes = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int8": 1, "uint8": 1}
-    widths = [sizes.get(t.dtype, 1 if t.dtype.startswith("float8") else 4) for t in tensors if t.elements > 1]
-    # Operands outweigh results in a dot's shared memory, and are at most as wide.
-    return min(widths, default=2)
+    facts = Facts.of(kernel, launch, arch)
+    free = [p.name for p in space if len(p.values) > 1]
+    start = {n: best.get(n, facts.current.get(n, 1)) for n in free}
+    steps: list[Values] = []
+    for name in free:
+        near = (start[name] + 1, start[name] - 1) if name == "num_stages" else (start[name] * 2, start[name] // 2)
+        steps += [start | {name: value} for value in near]
+    if "num_warps" in free:
+        for tile in (n for n in free if n in kernel.tiles):
+            steps.append(start | {tile: start[tile] * 2, "num_warps": start["num_warps"] * 2})
+            steps.append(start | {tile: start[tile] // 2, "num_warps": start["num_warps"] // 2})
+    yield from (step for step in steps if min(step.values()) >= 1 and why_not(step, facts) is None)
 
 
 def _kind(findings: Sequence[Finding], bottleneck: Bottleneck | None) -> BottleneckClass:
@@ -244,45 +116,7 @@ def _kind(findings: Sequence[Finding], bottleneck: Bottleneck | None) -> Bottlen
     return next((_KINDS[f.name] for f in findings if f.name in _KINDS), "unknown")
 
 
-def _implausible(values: Mapping[str, int], facts: _Facts) -> str | None:
-    full = facts.filled(values)
-    warps, stages = full["num_warps"], full["num_stages"]
-    if warps not in WARPS:
-        return f"num_warps={warps} is not one of 1, 2, 4, 8, 16"
-    if facts.staged and not 1 <= stages <= 5:
-        return f"num_stages={stages} is not within 1 to 5"
-    for tile in facts.kernel.tiles:
-        if tile in values and (values[tile] < 1 or values[tile] & (values[tile] - 1)):
-            return f"{tile}={values[tile]} is no power of two"
-        least = max(facts.caps.get(tile, MAX_ELEMENTS), facts.current.get(tile, 1), MIN_DOT)
-        if values.get(tile, 1) > least:
-            return f"{tile}={values[tile]} spans more than there is"
-    elements = facts.elements(values)
-    threads = facts.limits.warp * warps
-    if elements > MAX_ELEMENTS:
-        return f"a block of {elements} elements does not fit a program's registers"
-    if elements < threads and any(t not in facts.fixed for t in facts.names if t in facts.kernel.tiles):
-        return f"a block of {elements} elements leaves threads of {warps} warps idle"
-    return _implausible_dot(full, facts, threads) if facts.kernel.dots else None
-
-
-def _implausible_dot(full: Mapping[str, int], facts: _Facts, threads: int) -> str | None:
-    m, n, k = (full.get(t) if t is not None else None for t in facts.dots)
-    for name, extent in zip(facts.dots, (m, n, k), strict=True):
-        if name is not None and extent is not None and extent < MIN_DOT:
-            return f"{name}={extent} is below {MIN_DOT}, the least of a dot"
-    if m and n and m * n / threads >= facts.limits.registers_per_thread:
-        return f"an accumulator of {m}×{n} takes more registers than {full['num_warps']} warps have"
-    if m and n and k:
-        shared = (m + n) * k * facts.operand_bytes * max(full["num_stages"], 1)
-        if shared > facts.limits.shared_per_program:
-            return (
-                f"its operands need about {shared} bytes of shared memory, {facts.limits.shared_per_program} are there"
-            )
-    return None
-
-
-def _ordered(facts: _Facts, kind: BottleneckClass) -> Iterator[Values]:
+def _ordered(facts: Facts, kind: BottleneckClass) -> Iterator[Values]:
     """Yield full values for all names of the space, plausible, in order of promise, perhaps repeatedly."""
     tiles = _dot_values(facts) if facts.kernel.dots else _block_values(facts)
     options = _option_values(facts)
@@ -296,21 +130,21 @@ def _ordered(facts: _Facts, kind: BottleneckClass) -> Iterator[Values]:
         everything = [*tiles, *options]
     else:
         everything = [*tiles[:12], *options[:4], *tiles[12:], *options[4:]]
-    usable = [v for v in everything if _implausible(v, facts) is None]
+    usable = [v for v in everything if why_not(v, facts) is None]
     # Tiles with which most of the GPU would idle come last; a launch that small already has nothing to lose.
     full = [v for v in usable if facts.programs_with(v) >= min(facts.units / 2, facts.programs)]
     yield from full
     yield from (v for v in usable if v not in full)
 
 
-def _pressure_distance(values: Values, facts: _Facts) -> float:
+def _pressure_distance(values: Values, facts: Facts) -> float:
     """Return how far the elements per thread are from half of today's: what a spilling kernel should try first."""
     now = facts.elements({}) / facts.filled({})["num_warps"]
     then = facts.elements(values) / values["num_warps"]
     return abs(math.log2(then / (now / 2)))
 
 
-def _complete(facts: _Facts, given: Mapping[str | None, int], warps: int, stages: int) -> Values:
+def _complete(facts: Facts, given: Mapping[str | None, int], warps: int, stages: int) -> Values:
     values = {n: facts.current[n] if n in facts.fixed else given.get(n, facts.current.get(n, 0)) for n in facts.names}
     values["num_warps"] = warps
     if facts.staged:
@@ -318,7 +152,7 @@ def _complete(facts: _Facts, given: Mapping[str | None, int], warps: int, stages
     return values
 
 
-def _option_values(facts: _Facts) -> list[Values]:
+def _option_values(facts: Facts) -> list[Values]:
     """Return today's tiles with other warps and stages, warps that give a thread 4 to 16 elements first."""
     now = facts.filled({})
     each = facts.elements({}) / facts.limits.warp
@@ -330,7 +164,7 @@ def _option_values(facts: _Facts) -> list[Values]:
     return [_complete(facts, {}, w, s) for w, s in pairs]
 
 
-def _dot_values(facts: _Facts) -> list[Values]:
+def _dot_values(facts: Facts) -> list[Values]:
     m, n, k = facts.dots
     out = []
     for shape in DOTS:
@@ -339,7 +173,7 @@ def _dot_values(facts: _Facts) -> list[Values]:
     return out
 
 
-def _block_values(facts: _Facts) -> list[Values]:
+def _block_values(facts: Facts) -> list[Values]:
     """Return blocks for kernels without a dot: lines of 128 to 16,384 elements, rectangles, neighbours of today's."""
     stages = facts.filled({})["num_stages"]
     free = [t for t in facts.names if t in facts.kernel.tiles and t not in facts.fixed]

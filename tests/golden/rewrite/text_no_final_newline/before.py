@@ -15,4 +15,4 @@ def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 def add(x, y):
     out = torch.empty_like(x)
     n = out.numel()
-    add_kernel[(triton.cdiv(n, 64),)](x, y, out, n, BLOCK=64)
+    return (add_kernel[(triton.cdiv(n, 64),)](x, y, out, n, BLOCK=64), out)[1]
