@@ -10,13 +10,13 @@ from tritonforge.domain.source import Range
 
 IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n\n"
 
-KERNEL = '''
+KERNEL = """
 @triton.jit
 def kernel(x_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(x_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
 
-'''
+"""
 
 
 def look(body: str, *, kernel: str = KERNEL) -> FileAnalysis:

@@ -182,7 +182,11 @@ def test_helpers_are_not_entry_kernels_but_kernels_name_them():
     found = analyze(textwrap.dedent(source), "f.py")
     (kernel,) = found.kernels
     assert kernel.name == "kernel"
-    assert [(h.name, h.range is not None) for h in kernel.helpers] == [("write", True), ("gelu", False), ("square", True)]
+    assert [(h.name, h.range is not None) for h in kernel.helpers] == [
+        ("write", True),
+        ("gelu", False),
+        ("square", True),
+    ]
     assert [(a.kind, a.pointer, a.block) for a in kernel.accesses] == [("store", "p", True)]
     assert kernel.tiles == ("B",)
 

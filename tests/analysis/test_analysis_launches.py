@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from analysis_snippets import cut, look, only_kernel, only_site, source_of, value
 
-OTHER = '''
+OTHER = """
 @triton.jit
 def kernel(x_ptr, n, BLOCK: tl.constexpr):
     tl.store(x_ptr + tl.arange(0, BLOCK), n)
@@ -14,7 +14,7 @@ def kernel(x_ptr, n, BLOCK: tl.constexpr):
 def other(x_ptr, n, BLOCK: tl.constexpr):
     tl.store(x_ptr + tl.arange(0, BLOCK), n)
 
-'''
+"""
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,10 @@ def other(x_ptr, n, BLOCK: tl.constexpr):
         ("TABLE = {'a': kernel}\ndef f(x, n):\n    TABLE['a'][(7,)](x, n, BLOCK=64)", "(7,)", "tuple"),
         ("TABLE = {'a': kernel}\ndef f(x, n, w):\n    TABLE.get(w)[(7,)](x, n, BLOCK=64)", "(7,)", "tuple"),
         (
-            "class M:\n    def __init__(self):\n        self.k = kernel\n"
-            "    def f(self, x, n):\n        self.k[(7,)](x, n, BLOCK=64)",
+            (
+                "class M:\n    def __init__(self):\n        self.k = kernel\n"
+                "    def f(self, x, n):\n        self.k[(7,)](x, n, BLOCK=64)"
+            ),
             "(7,)",
             "tuple",
         ),
@@ -125,8 +127,16 @@ def test_a_launch_inside_a_lambda_belongs_to_the_function_around_it():
         ),
         ("def f(x, n):\n    B = pick(n)\n    kernel[(1,)](x, n, BLOCK=B)", "call", "pick(n)"),
         ("def f(x, n):\n    B, w = pick(n)\n    kernel[(1,)](x, n, BLOCK=B)", "call", None),
-        ("def f(x, n):\n    B = 64 if n > 9 else 32\n    kernel[(1,)](x, n, BLOCK=B)", "expression", "64 if n > 9 else 32"),
-        ("def f(x, n):\n    B = 64\n    if n > 9:\n        B = 32\n    kernel[(1,)](x, n, BLOCK=B)", "expression", None),
+        (
+            "def f(x, n):\n    B = 64 if n > 9 else 32\n    kernel[(1,)](x, n, BLOCK=B)",
+            "expression",
+            "64 if n > 9 else 32",
+        ),
+        (
+            "def f(x, n):\n    B = 64\n    if n > 9:\n        B = 32\n    kernel[(1,)](x, n, BLOCK=B)",
+            "expression",
+            None,
+        ),
         ("def f(x, n):\n    B = 64\n    B *= 2\n    kernel[(1,)](x, n, BLOCK=B)", "expression", None),
         ("def f(x, n):\n    for B in (32, 64):\n        kernel[(1,)](x, n, BLOCK=B)", "expression", None),
         ("from cfg import B\ndef f(x, n):\n    kernel[(1,)](x, n, BLOCK=B)", "module", None),
@@ -155,12 +165,12 @@ def test_options_are_described_like_constexprs():
 
 
 def test_a_kernel_s_own_default_is_used_when_nothing_is_given():
-    kernel = '''
+    kernel = """
 @triton.jit
 def kernel(x_ptr, BLOCK: tl.constexpr = 256):
     tl.store(x_ptr + tl.arange(0, BLOCK), 1)
 
-'''
+"""
     body = "def f(x):\n    kernel[(1,)](x)"
     given = value(only_site(look(body, kernel=kernel)), "BLOCK")
     assert (given.source, given.text) == ("default", "256")
@@ -168,14 +178,14 @@ def kernel(x_ptr, BLOCK: tl.constexpr = 256):
 
 
 def test_autotuned_and_heuristic_values_say_so():
-    kernel = '''
+    kernel = """
 @triton.autotune(configs=[triton.Config({"BLOCK": 64}, num_warps=4)], key=["n"])
 @triton.heuristics({"EVEN": lambda a: True})
 @triton.jit
 def kernel(x_ptr, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
     tl.store(x_ptr + tl.arange(0, BLOCK), 1)
 
-'''
+"""
     site = only_site(look("def f(x, n):\n    kernel[(1,)](x, n)", kernel=kernel))
     kinds = {name: value(site, name).source for name in ("BLOCK", "EVEN", "num_warps", "num_stages", "num_ctas")}
     assert kinds == {

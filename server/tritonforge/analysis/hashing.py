@@ -98,6 +98,6 @@ def _parts(node: ast.JoinedStr) -> list[str]:
             if isinstance(part.format_spec, ast.JoinedStr):
                 parts += [":", *_parts(part.format_spec)]
             parts.append("}")
-        elif isinstance(part, ast.Constant):
+        elif isinstance(part, ast.Constant) and part.value != "":  # some versions leave empty texts behind
             parts.append(str(part.value))
     return parts

@@ -99,6 +99,9 @@ def _mend_line(lines: list[str], failure: ParseFailure) -> bool:
             return True
         return False
     line = lines[at]
+    if failure.message.startswith(("unindent", "unexpected indent")):
+        lines[at] = ""
+        return bool(line.strip())
     body = line.lstrip()
     if not body or not line[: len(line) - len(body)]:
         return False  # at top level the whole block is what is broken

@@ -1,0 +1,128 @@
+"""Launch specs, suppressions, and what in a file can be run."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from analysis_snippets import IMPORTS, KERNEL, look, only_kernel, source_of
+
+from tritonforge.analysis import analyze
+
+
+def specs(source):
+    return [(s.text, s.function) for s in analyze(textwrap.dedent(source), "f.py").specs]
+
+
+def test_specs_belong_to_the_function_below_them():
+    source = """
+    import triton
+    # tritonforge: launch x=float16[1024] n=1024
+    #tritonforge:launch n = 7
+    # another comment
+
+    @triton.jit
+    # tritonforge: launch between=1
+    def k(x, n):
+        pass
+
+    class A:
+        # tritonforge: launch y=1
+        @staticmethod
+        def f(y):
+            # tritonforge: launch inside=1
+            return y
+    # tritonforge: launch end=1
+    """
+    assert specs(source) == [
+        ("x=float16[1024] n=1024", "k"),
+        ("n = 7", "k"),
+        ("between=1", "k"),
+        ("y=1", "A.f"),
+        ("inside=1", None),
+        ("end=1", None),
+    ]
+
+
+def test_a_spec_knows_its_place_in_code_points():
+    (spec,) = analyze("s = 'é'  # tritonforge: launch a=1\ndef f(): pass\n", "f.py").specs
+    assert (spec.line, spec.column) == (1, 10)
+
+
+def test_text_in_a_string_is_no_spec():
+    assert specs('s = """\n# tritonforge: launch a=1\n"""\nt = "# tritonforge: launch b=1"\n') == []
+
+
+def test_specs_of_a_half_typed_file_are_kept():
+    source = (
+        "# tritonforge: launch a=1\ndef f(a):\n    return a\n\nx = (\n# tritonforge: launch b=1\ndef g(b):\n    pass\n"
+    )
+    assert specs(source)[0] == ("a=1", "f")
+    assert [text for text, _ in specs(source)] == ["a=1", "b=1"]
+
+
+def suppressions(source):
+    return [(s.line, s.codes, s.whole_kernel) for s in only_kernel(analyze(source, "f.py")).suppressions]
+
+
+def test_a_suppression_on_a_line_is_for_that_line():
+    source = (IMPORTS + KERNEL).replace("BLOCK)\n", "BLOCK)  # tritonforge: ignore[TF203, tf304]\n", 1)
+    assert suppressions(source) == [(8, ("TF203", "TF304"), False)]
+
+
+def test_a_suppression_above_the_decorators_is_for_the_kernel():
+    source = IMPORTS + "# tritonforge: ignore[TF502]\n# and why\n" + KERNEL.lstrip()
+    assert suppressions(source) == [(5, ("TF502",), True)]
+
+
+def test_a_bare_ignore_silences_everything():
+    source = IMPORTS + "# tritonforge: ignore\n" + KERNEL.lstrip()
+    assert suppressions(source) == [(5, (), True)]
+
+
+def test_a_suppression_at_the_launch_counts_and_one_elsewhere_does_not():
+    source = source_of("kernel[(1,)](x, 3, 64)  # tritonforge: ignore[TF404]\ny = 1  # tritonforge: ignore[TF1]\n")
+    assert suppressions(source) == [(11, ("TF404",), False)]
+
+
+LAUNCH = "def f(x, n=4):\n    kernel[(1,)](x, n, BLOCK=64)\n"
+
+
+def entries(body):
+    return [(e.kind, e.name) for e in look(body).entries]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("if __name__ == '__main__':\n    f(1)\n", [("main", "__main__")]),
+        ("if '__main__' == __name__:\n    f(1)\n", [("main", "__main__")]),
+        ("if __name__ == '__main__':\n    print(1)\n", []),
+        ("f(1)\n", [("module", "<module>")]),
+        ("x = [f(i) for i in range(3)]\n", [("module", "<module>")]),
+        ("kernel[(1,)](x, 3, 64)\n", [("module", "<module>")]),
+        ("def test_a():\n    f(1)\n", [("function", "test_a")]),
+        ("def test_a(size=4):\n    f(size)\n", [("function", "test_a")]),
+        ("def test_a(size):\n    f(size)\n", []),
+        ("def main():\n    f(1)\ndef bench_b():\n    main()\n", [("function", "main"), ("function", "bench_b")]),
+        ("def run():\n    f(1)\n", []),
+        ("def test_a():\n    pass\n", []),
+        ("import pytest\n@pytest.mark.parametrize('x', [1])\ndef test_a(x=1):\n    f(x)\n", []),
+        ("import pytest\n@pytest.fixture\ndef main():\n    f(1)\n", []),
+        ("from mylib import op\ndef test_a():\n    op(1)\n", [("function", "test_a")]),
+        ("def test_a():\n    torch.zeros(1)\n", []),
+        (
+            (
+                "class Op(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        f(x)\n"
+                "def op(x):\n    return Op.apply(x)\ndef test_a():\n    op(1)\n"
+            ),
+            [("function", "test_a")],
+        ),
+        (
+            "def test_a():\n    f(1)\nif __name__ == '__main__':\n    test_a()\nf(2)\n",
+            [("main", "__main__"), ("module", "<module>"), ("function", "test_a")],
+        ),
+    ],
+)
+def test_entries_are_what_can_be_run_to_reach_a_launch(body, expected):
+    assert entries(LAUNCH + body) == expected
