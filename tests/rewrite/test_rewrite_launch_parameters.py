@@ -17,7 +17,7 @@ from tritonforge.rewrite import Refusal, rewrite_launch
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "rewrite"
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-CASES = sorted(path.name for path in GOLDEN.iterdir())
+CASES = sorted(path.parent.name for path in GOLDEN.glob("*/before.py"))
 
 
 def _kernel(text, name, file="before.py"):

@@ -239,9 +239,19 @@ class Settings:
         return Setting(name, "host-default", integer(literal), literal, at, chain)
 
     def _calls_of(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Call]:
+        """Yield the calls that may be of `function`: by its name, as a method, or as `forward` through `apply`."""
+        owner = self.scopes.parents[function]
         for node in self.scopes.nodes:
-            if isinstance(node, ast.Call) and called_name(node) == function.name:
-                yield node
+            if not isinstance(node, ast.Call):
+                continue
+            if isinstance(node.func, ast.Name) and node.func.id == function.name:
+                variable = self.scopes.resolve(node.func)
+                if variable is not None and variable.scope is self.scopes.scope_of(function):
+                    yield node
+            elif isinstance(node.func, ast.Attribute) and isinstance(owner, ast.ClassDef):
+                through_apply = function.name == "forward" and ast.unparse(node.func) == f"{owner.name}.apply"
+                if node.func.attr == function.name or through_apply:
+                    yield node
 
     def _argument(
         self, call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str
@@ -249,7 +259,7 @@ class Settings:
         """Yield what `call` passes for the parameter, if it does."""
         yield from (k.value for k in call.keywords if k.arg == name)
         names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
-        if isinstance(call.func, ast.Attribute) and names[:1] in (["self"], ["cls"]):
+        if isinstance(call.func, ast.Attribute) and (names[:1] in (["self"], ["cls"]) or call.func.attr == "apply"):
             names = names[1:]
         if name in names and names.index(name) < len(call.args):
             yield call.args[names.index(name)]
