@@ -83,7 +83,7 @@ class _Compiler:
         if self.request.kernels and not wanted(event.name, self.request.kernels):
             return None
         with torch._C.DisableTorchFunction():
-            launch = describe_launch(event, self.request.program.root, Describing())
+            launch = describe_launch(event, self.request.program.root, Describing(values=False))
         key = launch_key(launch)
         if key not in self.done:
             self.context.progress(f"Compiling {event.name} for {self.request.arch}")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import sys
+import importlib
 from collections.abc import Callable
 from typing import Any, Literal
 
-from tritonforge.domain.messages import Compile, Record
+from tritonforge.domain.messages import (
+    Compare,
+    CompareOnDevice,
+    Compile,
+    Describe,
+    MeasureCeilings,
+    Record,
+    Time,
+)
 from tritonforge.worker.failures import JobContext
 
 
@@ -22,18 +29,25 @@ def prepare(kind: Literal["compile", "interpret"]) -> None:
     prepare_zygote(kind)
 
 
-def _record(request: Any, context: JobContext) -> Any:
-    from tritonforge.worker.record import record
+def _late(module: str, function: str) -> Callable[[Any, JobContext], Any]:
+    """Return a handler that imports its module when it is first called.
 
-    return record(request, context)
+    A supervisor reads this table without torch, and a process that compiles cannot import what interprets.
+    """
+
+    def handle(request: Any, context: JobContext) -> Any:
+        return getattr(importlib.import_module(f"tritonforge.worker.{module}"), function)(request, context)
+
+    return handle
 
 
-def _compile(request: Any, context: JobContext) -> Any:
-    from tritonforge.worker.compiling import compile_call
-
-    return compile_call(request, context)
-
-
-HANDLERS: dict[type, Callable[[Any, JobContext], Any]] = {Record: _record, Compile: _compile}
+HANDLERS: dict[type, Callable[[Any, JobContext], Any]] = {
+    Record: _late("record", "record"),
+    Compile: _late("compiling", "compile_call"),
+    Compare: _late("comparing_interpreted", "compare_interpreted"),
+    CompareOnDevice: _late("on_device", "compare_on_device"),
+    Time: _late("timing", "time_programs"),
+    MeasureCeilings: _late("ceilings", "measure_ceilings"),
+    Describe: _late("machine", "describe_machine"),
+}
 """The function for each job: takes the request and the job's context, returns the request's result type."""
-del os, sys

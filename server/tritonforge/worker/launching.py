@@ -84,6 +84,19 @@ def taking_launches(take: Taker) -> Iterator[None]:
         patches.restore()
 
 
+@contextlib.contextmanager
+def first_configs() -> Iterator[None]:
+    """Make autotuners use their first configuration without measuring, and leave launches alone."""
+    from triton.runtime.autotuner import Autotuner
+
+    patches = Patches()
+    patches.set(Autotuner, "run", functools.partialmethod(_run_first_config, _Tuned()))
+    try:
+        yield
+    finally:
+        patches.restore()
+
+
 @dataclass
 class _Tuned:
     depth: int = 0

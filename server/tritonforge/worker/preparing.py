@@ -20,6 +20,9 @@ def prepare_zygote(kind: Literal["compile", "interpret"]) -> None:
     os.environ.pop("TRITON_INTERPRET", None)
     if interpret:
         os.environ["TRITON_INTERPRET"] = "1"
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+            # Blocks are small, and lanes are forked from here: a pool of threads would cost more than it brings.
+            os.environ.setdefault(name, "1")
     sys.dont_write_bytecode = True
     import torch
     import torch.utils._device

@@ -26,8 +26,10 @@ from tritonforge.domain.launch import (
     Value,
 )
 from tritonforge.worker.failures import JobFailed
+from tritonforge.worker.fakecuda.mode import mark_cpu
 
 _ALIGNED = 256
+_GUARD = 0xA5
 
 Filler = Callable[[Any], None]
 """Fills a tensor that no correct program reads before it writes."""
@@ -40,6 +42,15 @@ class Rebuilt:
     arguments: tuple[Any, ...]
     keywords: dict[str, Any]
     tensors: dict[str, Any] = field(default_factory=dict)
+    memories: list[tuple[Any, int, int]] = field(default_factory=list)
+    """The bytes behind each buffer, where the buffer starts in them and where it ends; around it are guard zones."""
+
+    def overrun(self) -> bool:
+        """Tell whether something wrote into the guard zones beside a buffer."""
+        return any(
+            bool((memory[:start] != _GUARD).any()) or bool((memory[end:] != _GUARD).any())
+            for memory, start, end in self.memories
+        )
 
 
 def rebuild(
@@ -58,7 +69,7 @@ def rebuild(
     paths = [names[i] if i < len(names) else f"args[{i}]" for i in range(len(call.arguments))]
     arguments = tuple(builder.value(v, p) for v, p in zip(call.arguments, paths))
     keywords = {name: builder.value(v, name) for name, v in call.keywords}
-    return Rebuilt(arguments, keywords, builder.tensors)
+    return Rebuilt(arguments, keywords, builder.tensors, builder.memories)
 
 
 def walk(value: Value, path: str) -> Iterator[tuple[str, Tensor]]:
@@ -77,6 +88,7 @@ class _Builder:
     def __init__(self, call: Call, device: str, fill_unset: Filler | None) -> None:
         self.call, self.device, self.fill_unset = call, device, fill_unset
         self.tensors: dict[str, Any] = {}
+        self.memories: list[tuple[Any, int, int]] = []
         self._sizes: dict[int, int] = {}
         self._storages: dict[int, tuple[Any, int]] = {}
         values = [*call.arguments, *(v for _, v in call.keywords)]
@@ -89,6 +101,8 @@ class _Builder:
         if isinstance(value, Tensor):
             tensor = self._tensor(value, path)
             self.tensors[path] = tensor
+            if value.device == "cpu":
+                mark_cpu(tensor)
             return tensor
         if isinstance(value, Scalar):
             return value.value
@@ -117,7 +131,8 @@ class _Builder:
         if t.buffer >= 0 and t.buffer in self._storages:
             return self._storages[t.buffer]
         size = self._sizes.get(t.buffer, _bytes_needed(t)) if t.buffer >= 0 else _bytes_needed(t)
-        memory = torch.zeros(size + 2 * _ALIGNED, dtype=torch.uint8, device=self.device)
+        device = "cpu" if t.device == "cpu" else self.device
+        memory = torch.zeros(size + 4 * _ALIGNED, dtype=torch.uint8, device=device)
         start = -memory.data_ptr() % _ALIGNED
         offset = t.offset * dtype.itemsize
         natural = _ALIGNED if offset == 0 else min(_ALIGNED, offset & -offset)
@@ -125,6 +140,9 @@ class _Builder:
             start += max(t.alignment, dtype.itemsize)
         if memory.data_ptr() % dtype.itemsize == 0 and start % dtype.itemsize:
             start += dtype.itemsize - start % dtype.itemsize
+        memory[:start] = _GUARD
+        memory[start + size :] = _GUARD
+        self.memories.append((memory, start, start + size))
         # The view of another dtype needs a whole number of its elements.
         memory = memory[: memory.numel() // 16 * 16]
         if t.buffer >= 0:
@@ -151,7 +169,7 @@ class _Builder:
             view.zero_()
             return
         seed = hashlib.sha256(f"{self.call.seed}\0{path}\0{t.dtype}\0{shape}".encode()).digest()
-        generator = torch.Generator(device=view.device.type)
+        generator = torch._C.Generator(device=real_device(view))
         generator.manual_seed(int.from_bytes(seed[:7], "little"))
         view.copy_(draw(policy, shape, view.dtype, generator))
 
@@ -170,6 +188,11 @@ class _Builder:
             if view.shape[axis] != t.shape[axis]:
                 values = values.narrow(axis, 0, 1)
         view.copy_(values)
+
+
+def real_device(tensor: Any) -> Any:
+    """Return where a tensor's memory is, whatever it says while CUDA is pretended."""
+    return torch._C.TensorBase.device.__get__(tensor)
 
 
 def draw(policy: Distribution, shape: tuple[int, ...], dtype: Any, generator: Any) -> Any:

@@ -39,13 +39,14 @@ class Describing:
     """What is known beside the values themselves, and the numbers given to buffers within one call.
 
     `written`: addresses of storages that a kernel got, whose contents are therefore not what a real run would hold.
-    `unset`: addresses of storages that `torch.empty` made.
+    `unset`: addresses of storages that `torch.empty` made. Without `values`, tensors are not read at all.
     """
 
     written: set[int] = field(default_factory=set)
     unset: set[int] = field(default_factory=set)
     buffers: dict[int, int] = field(default_factory=dict)
     exact: dict[tuple[Any, ...], ValuePolicy] = field(default_factory=dict)
+    values: bool = True
 
 
 def describe(value: Any, known: Describing, depth: int = 0) -> Value:
@@ -156,6 +157,8 @@ def alignment_of(byte_offset: int) -> int:
 
 def policy_of(tensor: Any, known: Describing, address: int) -> ValuePolicy:
     """Choose how the tensor's values are described: exactly where they steer the program, else their distribution."""
+    if not known.values:
+        return Distribution()
     key = (
         address,
         tensor.storage_offset(),

@@ -1,0 +1,27 @@
+"""Run comparisons in Triton's interpreter, on the CPU, with every access checked."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from tritonforge.domain.messages import Compare, CompareResult
+from tritonforge.worker.comparing import Where, compare
+from tritonforge.worker.failures import JobContext
+from tritonforge.worker.fakecuda import faked
+from tritonforge.worker.interpreter.poison import Poison
+from tritonforge.worker.interpreter.running import Run, running
+from tritonforge.worker.launching import first_configs
+
+
+def compare_interpreted(request: Compare, context: JobContext) -> CompareResult:
+    """Answer a `Compare` request in a process that interprets."""
+    return compare(request, context, Where("cpu", _around))
+
+
+@contextlib.contextmanager
+def _around(poison: Poison) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    run = Run(poison)
+    with faked(fill_empty=poison.fill), first_configs(), running(run):
+        yield run.launches

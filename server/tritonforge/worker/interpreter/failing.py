@@ -1,0 +1,11 @@
+"""How an interpreted kernel fails; apart from what interprets, because a process that compiles may not import that."""
+
+from __future__ import annotations
+
+
+class KernelFailed(Exception):
+    """A kernel could not be interpreted to its end; the text names kernel, line and program."""
+
+    def __init__(self, message: str, line: int | None) -> None:
+        super().__init__(message)
+        self.line = line

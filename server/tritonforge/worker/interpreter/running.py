@@ -1,0 +1,166 @@
+"""Interpreted launches: checked, poisoned, and reported with the kernel's own line when they fail."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import triton.language as tl
+from triton.runtime import interpreter
+from triton.runtime.interpreter import TensorHandle, np  # type: ignore[attr-defined,unused-ignore]
+
+from tritonforge.worker.interpreter.bounds import Guard, OutOfBounds, buffers_of
+from tritonforge.worker.interpreter.failing import KernelFailed
+from tritonforge.worker.interpreter.poison import ORIGINAL, Poison
+from tritonforge.worker.launching import _is_machinery, constexpr_names, resolve_grid
+
+
+@dataclass
+class Run:
+    """One repetition of a call: the poison it uses and the launches it made, as (kernel, arguments)."""
+
+    poison: Poison = ORIGINAL
+    launches: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+
+_run: Run = Run()
+_guard: Guard | None = None
+
+
+@contextlib.contextmanager
+def running(run: Run) -> Iterator[Run]:
+    """Interpret launches as part of `run`."""
+    global _run
+    before, _run = _run, run
+    try:
+        yield run
+    finally:
+        _run = before
+
+
+def run_interpreted(self: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+    """Stand in for `InterpretedFunction.run`."""
+    if warmup:
+        return None
+    global _guard
+    function = self.rewrite()
+    names = set(inspect.getfullargspec(function).args)
+    kwargs = {k: v for k, v in kwargs.items() if k in names}
+    for hook in getattr(self, "pre_run_hooks", ()):
+        hook(*args, **kwargs)
+    bound = inspect.getcallargs(function, *args, **kwargs)
+    extents = resolve_grid(grid, bound)
+    _run.launches.append((self.fn.__qualname__.replace("<locals>.", ""), bound))
+    constexprs = constexpr_names(self)
+    outer = _guard
+    with torch._C.DisableTorchFunction(), np.errstate(all="ignore"):
+        converted = {n: v if n in constexprs else interpreter._implicit_cvt(v) for n, v in bound.items()}
+        _guard = Guard(buffers_of(bound))
+        builder = interpreter.interpreter_builder
+        builder.set_grid_dim(*extents)
+        at = (0, 0, 0)
+        try:
+            for z in range(extents[2]):
+                for y in range(extents[1]):
+                    for x in range(extents[0]):
+                        at = (x, y, z)
+                        builder.set_grid_idx(x, y, z)
+                        function(**converted)
+        except Exception as error:
+            raise _failed(self, error, at) from error
+        finally:
+            _guard = outer
+    return None
+
+
+def _failed(kernel: Any, error: BaseException, at: tuple[int, int, int]) -> KernelFailed:
+    root: BaseException = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    line = None
+    for link in (error, root):
+        for frame in traceback.extract_tb(link.__traceback__):
+            if not _is_machinery(frame.filename):
+                line = frame.lineno
+    said = " ".join(str(root).split())[:300] or type(root).__name__
+    what = said if isinstance(root, (OutOfBounds, NotImplementedError)) else f"{type(root).__name__}: {said}"
+    place = f"line {line}, " if line else ""
+    return KernelFailed(f"{kernel.fn.__name__} ({place}program {at}): {what}", line)
+
+
+def masked_load(original: Any) -> Any:
+    """Wrap `create_masked_load`: check the lanes that are read, poison those that are left undefined."""
+
+    def load(self: Any, ptrs: Any, mask: Any, other: Any, *rest: Any, **kwargs: Any) -> Any:
+        element = ptrs.get_element_ty()
+        if _guard is not None:
+            _guard.check("reads", ptrs.data, mask.data, max(1, element.primitive_bitwidth // 8))
+        if other is None and not mask.data.all():
+            other = TensorHandle(_undefined(ptrs.data.shape, element), element)
+        return original(self, ptrs, mask, other, *rest, **kwargs)
+
+    return load
+
+
+_LANES = Poison(0x33)
+_TORCH_OF = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64}
+
+
+def _undefined(shape: tuple[int, ...], element: Any) -> Any:
+    kind = interpreter._get_np_dtype(element)
+    unsigned = np.dtype(f"u{kind.itemsize}")
+    if element.name in _TORCH_OF:
+        # Its payload is not that of unwritten memory, so that a NaN computed from it is not taken for such.
+        bits = _LANES.bits(_TORCH_OF[element.name])
+    elif element.is_floating():
+        bits = 0x7F
+    elif kind == np.bool_:
+        return np.full(shape, True)
+    else:
+        bits = int.from_bytes(bytes([0x5B + _run.poison.payload % 32] * kind.itemsize), "little")
+    return np.full(shape, bits, dtype=unsigned).view(kind)
+
+
+def masked_store(original: Any) -> Any:
+    """Wrap `create_masked_store` with the check of the lanes that are written."""
+
+    def store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **kwargs: Any) -> Any:
+        if _guard is not None:
+            size = max(1, ptrs.get_element_ty().primitive_bitwidth // 8)
+            _guard.check("writes", ptrs.data, mask.data, size)
+        return original(self, ptrs, value, mask, *rest, **kwargs)
+
+    return store
+
+
+def atomic(original: Any, mask_at: int | None) -> Any:
+    """Wrap an atomic operation; `mask_at` is where its mask stands among the arguments."""
+
+    def access(self: Any, *args: Any, **kwargs: Any) -> Any:
+        ptr = args[0] if mask_at is None else args[1]
+        if _guard is not None:
+            mask = args[mask_at].data if mask_at is not None else None
+            _guard.check("updates", ptr.data, mask, max(1, ptr.get_element_ty().primitive_bitwidth // 8))
+        return original(self, *args, **kwargs)
+
+    return access
+
+
+def scalar_conversion(original: Any) -> Any:
+    """Wrap `_implicit_cvt`: a Python float reaches a kernel as a float32 scalar, not as a Python number."""
+
+    def convert(arg: Any) -> Any:
+        if type(arg) is float:
+            return tl.tensor(TensorHandle(np.array([arg], dtype=np.float32), tl.float32), tl.float32)
+        if type(arg) is bool:
+            return tl.tensor(TensorHandle(np.array([arg], dtype=np.bool_), tl.int1), tl.int1)
+        if isinstance(arg, list):
+            arg = tuple(arg)
+        return original(arg)
+
+    return convert

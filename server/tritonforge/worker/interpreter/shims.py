@@ -1,0 +1,81 @@
+"""Fill the gaps of Triton's interpreter, once, in the process that lanes are forked from."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+import triton
+import triton.language as tl
+from triton.runtime import interpreter
+
+from tritonforge.worker.interpreter import bfloat16, libdevice
+from tritonforge.worker.interpreter.running import (
+    atomic,
+    masked_load,
+    masked_store,
+    run_interpreted,
+    scalar_conversion,
+)
+
+_installed = False
+
+
+def install() -> None:
+    """Patch the interpreter. Needs `TRITON_INTERPRET=1` to have been set before Triton was imported."""
+    global _installed
+    if _installed:
+        return
+    _installed = True
+    _patch_language_for_good()
+    _remember_dtypes()
+    bfloat16.install()
+    libdevice.install()
+    builder = interpreter.InterpreterBuilder
+    builder.create_masked_load = masked_load(builder.create_masked_load)
+    builder.create_masked_store = masked_store(builder.create_masked_store)
+    builder.create_atomic_rmw = atomic(builder.create_atomic_rmw, 3)
+    builder.create_atomic_cas = atomic(builder.create_atomic_cas, None)
+    interpreter._implicit_cvt = scalar_conversion(interpreter._implicit_cvt)
+    interpreter.InterpretedFunction.run = run_interpreted
+
+
+class _Kept:
+    """A patch scope whose patches stay."""
+
+    def restore(self) -> None:
+        """Keep everything: this process only ever interprets."""
+
+
+def _patch_language_for_good() -> None:
+    """Patch `triton.language` for interpretation now.
+
+    Triton does it for each launch and each call of a helper, which costs milliseconds each time, and only for kernels
+    whose globals hold the module itself.
+    """
+
+    def template() -> None:
+        return None
+
+    visible = FunctionType(template.__code__, {"tl": tl, "core": tl.core, "triton": triton})
+    interpreter._patch_lang(visible)
+    kept: Any = _Kept()
+    interpreter._patch_lang = lambda _fn: kept
+
+
+def _remember_dtypes() -> None:
+    """Keep numpy's dtype for each of Triton's: the interpreter builds a table of them for every operation."""
+    original, known = interpreter._get_np_dtype, {}
+    pointer = original(tl.pointer_type(tl.int8))
+
+    def of(kind: Any) -> Any:
+        if isinstance(kind, tl.block_type):
+            kind = kind.element_ty
+        if isinstance(kind, tl.pointer_type):
+            return pointer
+        found = known.get(kind.name)
+        if found is None:
+            found = known[kind.name] = original(kind)
+        return found
+
+    interpreter._get_np_dtype = of

@@ -1,0 +1,98 @@
+"""What jobs on a real GPU share: whether there is one, poisoned allocations, and telling CUDA's errors from others."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from tritonforge.domain.messages import CompareOnDevice, CompareResult
+from tritonforge.worker.comparing import Where, compare
+from tritonforge.worker.failures import JobContext, JobFailed
+from tritonforge.worker.fakecuda.patches import Patches
+from tritonforge.worker.interpreter.poison import Poison
+from tritonforge.worker.launching import bind
+
+
+def need_gpu() -> None:
+    """Check that there is a GPU.
+
+    Raises:
+        JobFailed: `unsupported`, when there is none.
+    """
+    if not torch.cuda.is_available():
+        raise JobFailed("unsupported", "This worker has no GPU: choose a target that has one.")
+
+
+def is_cuda_error(error: BaseException) -> bool:
+    """Tell whether an error leaves the process's CUDA context unusable."""
+    text = str(error)
+    lost = ("illegal memory access", "device-side assert", "misaligned address", "unspecified launch failure",
+            "illegal instruction", "launch timed out", "hardware stack error", "an illegal", "CUDA error: unknown")  # fmt: skip
+    return any(phrase in text for phrase in lost)
+
+
+def compare_on_device(request: CompareOnDevice, context: JobContext) -> CompareResult:
+    """Answer a `CompareOnDevice` request.
+
+    Raises:
+        JobFailed: `unsupported` without a GPU; `cuda-error` when a program breaks the context, and names which.
+    """
+    need_gpu()
+    return compare(request, context, Where("cuda", _around, torch.cuda.synchronize, is_cuda_error))
+
+
+class _PoisonedEmpty(TorchFunctionMode):
+    """Fills what `torch.empty` and its like return."""
+
+    def __init__(self, fill: Callable[[Any], None]) -> None:
+        super().__init__()
+        self._fill = fill
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func in _EMPTY and isinstance(result, torch.Tensor) and not result.is_meta:
+            self._fill(result.detach())
+        return result
+
+
+_EMPTY = {
+    getattr(owner, name)
+    for owner, names in (
+        (torch, ("empty", "empty_like", "empty_strided", "empty_permuted")),
+        (torch.Tensor, ("new_empty", "new_empty_strided")),
+    )
+    for name in names
+    if hasattr(owner, name)
+}
+
+
+@contextlib.contextmanager
+def _around(poison: Poison) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    launches: list[tuple[str, dict[str, Any]]] = []
+    with noting_launches(launches), _PoisonedEmpty(poison.fill):
+        yield launches
+
+
+@contextlib.contextmanager
+def noting_launches(launches: list[tuple[str, dict[str, Any]]]) -> Iterator[None]:
+    """Note each launch's kernel and arguments while it runs as always."""
+    from triton.runtime.jit import JITFunction
+
+    patches = Patches()
+    original = JITFunction.run
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if not warmup:
+            bound, _ = bind(self, args, kwargs)
+            launches.append((self.fn.__qualname__.replace("<locals>.", ""), bound))
+        return original(self, *args, grid=grid, warmup=warmup, **kwargs)
+
+    patches.set(JITFunction, "run", run)
+    try:
+        yield
+    finally:
+        patches.restore()
