@@ -125,7 +125,16 @@ def test_absurd_nesting_never_crashes(absurd):
 def test_a_kernel_too_deep_to_follow_is_listed_with_an_error():
     deep = "    y = x_ptr" + " + 1" * 700 + "\n"
     found = analyze(WHOLE.rstrip("\n") + "\n" + deep, "f.py")
-    assert [k.name for k in found.kernels] == ["kernel"] or found.errors
+    (kernel,) = found.kernels
+    assert len(kernel.code_hash) == 16
+    assert [(e.line, "too deeply" in e.message) for e in found.errors] == [(7, True)]
+
+
+def test_a_host_too_deep_to_unparse_leaves_its_launch_known():
+    deep = "def host(x):\n    y = x" + " + 1" * 800 + "\n    kernel[(1,)](x, y, BLOCK=64)\n"
+    (kernel,) = analyze(WHOLE + deep, "f.py").kernels
+    (site,) = kernel.launch_sites
+    assert len(site.site_hash) == 16
 
 
 @settings(max_examples=60, deadline=None)

@@ -101,6 +101,8 @@ def entries(body):
         ("f(1)\n", [("module", "<module>")]),
         ("x = [f(i) for i in range(3)]\n", [("module", "<module>")]),
         ("kernel[(1,)](x, 3, 64)\n", [("module", "<module>")]),
+        ("torch.library.register('f', f)\nlater = lambda: f(1)\n", []),
+        ("triton.testing.do_bench(lambda: f(1))\n", [("module", "<module>")]),
         ("def test_a():\n    f(1)\n", [("function", "test_a")]),
         ("def test_a(size=4):\n    f(size)\n", [("function", "test_a")]),
         ("def test_a(size):\n    f(size)\n", []),

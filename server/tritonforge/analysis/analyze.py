@@ -72,7 +72,7 @@ def _analyze_tree(tree: ast.Module, text: SourceText, file: str, errors: list[So
         if not whole:
             errors.append(SourceError(file, jit.node.lineno, f"{jit.name} is nested too deeply to analyse"))
         kernels.append((jit, own, kernel))
-    hashed = _hash_all(kernels, CodeHasher(index)) if kernels else []
+    hashed = _hash_all(kernels, CodeHasher(index, text)) if kernels else []
     return FileAnalysis(file, tuple(hashed), tuple(errors), specs, entries)
 
 

@@ -122,13 +122,36 @@ class _Reach:
     def from_statement(self, statement: ast.stmt, *, imported: bool = True) -> bool:
         """Whether running this module-level statement does; `imported=False` asks for a launch of this file only."""
         reached = self._known if imported else self._launchers
-        for at in self._by_statement.get(id(statement), []):
-            if at.scope is not self._index.module:
+        calls = [at.call for at in self._by_statement.get(id(statement), []) if at.scope is self._index.module]
+        later = _calls_for_later(statement) if calls else set()
+        for call in calls:
+            if id(call) in later:
                 continue
-            if id(at.call) in self._launching_calls or (imported and self._calls_imported(at.call)):
+            if id(call) in self._launching_calls or (imported and self._calls_imported(call)):
                 return True
-            for node in ast.walk(at.call):
-                name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+            for name in _names_in(call.func):
                 if any(id(s) in reached for s in self._named.get(name, [])):
                     return True
         return False
+
+
+def _names_in(node: ast.expr) -> list[str]:
+    """Return the names and attributes that a callee is made of; what is merely passed along is not called."""
+    found: list[str] = []
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        if isinstance(node, ast.Attribute):
+            found.append(node.attr)
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return [*found, node.id] if isinstance(node, ast.Name) else found
+
+
+def _calls_for_later(statement: ast.stmt) -> set[int]:
+    """Return the ids of calls inside lambdas, unless the lambda is given to a benchmark that runs it at once."""
+    later: set[int] = set()
+    now: set[int] = set()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call) and any("bench" in name for name in _names_in(node.func)):
+            now |= {id(a) for a in [*node.args, *(k.value for k in node.keywords)]}
+        elif isinstance(node, ast.Lambda) and id(node) not in now:
+            later |= {id(inner) for inner in ast.walk(node) if isinstance(inner, ast.Call)}
+    return later

@@ -7,6 +7,7 @@ import hashlib
 
 from tritonforge.analysis.discovery import JitFunction
 from tritonforge.analysis.scopes import Function, ModuleIndex, Scope
+from tritonforge.analysis.text import SourceText
 
 _LENGTH = 16
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -15,8 +16,9 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 class CodeHasher:
     """Hashes kernels and host functions of one module, whose tree it normalises in place: use it last."""
 
-    def __init__(self, index: ModuleIndex) -> None:
+    def __init__(self, index: ModuleIndex, text: SourceText) -> None:
         self._index = index
+        self._source = text
         self._texts: dict[int, str] = {}
         self._hashes: dict[int, str] = {}
         _normalise(index)
@@ -39,7 +41,10 @@ class CodeHasher:
 
     def _text(self, node: ast.AST) -> str:
         if id(node) not in self._texts:
-            self._texts[id(node)] = ast.unparse(node)
+            try:
+                self._texts[id(node)] = ast.unparse(node)
+            except RecursionError:  # nested too deeply: its own text still tells a change
+                self._texts[id(node)] = self._source.segment(node)
         return self._texts[id(node)]
 
     def _collect(self, scope: Scope, parts: dict[int, str]) -> None:

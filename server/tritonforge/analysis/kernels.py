@@ -9,7 +9,7 @@ from tritonforge.analysis.comments import above
 from tritonforge.analysis.discovery import JitFunction
 from tritonforge.analysis.facts import AccessFact, Facts, LoopFact, OperationFact
 from tritonforge.analysis.flow import follow_kernel
-from tritonforge.analysis.flow_calls import CallFlow
+from tritonforge.analysis.flow_memory import MemoryFlow
 from tritonforge.analysis.roles import program_axes, read_parameters
 from tritonforge.analysis.text import SourceText
 from tritonforge.analysis.tuning import read_autotune, read_heuristics
@@ -95,7 +95,7 @@ def _accesses(facts: Facts, parameters: tuple[Parameter, ...], text: SourceText)
         return Access(
             kind=fact.kind,
             range=text.range(fact.node),
-            pointer=CallFlow.base_of(bases) if bases else None,
+            pointer=MemoryFlow.base_of(bases) if bases else None,
             address=fact.address,
             mask=fact.mask,
             other=fact.other,
