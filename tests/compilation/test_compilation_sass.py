@@ -1,7 +1,17 @@
+import json
+import lzma
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from compilation_golden import artefacts, compilations, nsight
 
+from tritonforge.compilation import read
 from tritonforge.compilation.sass import access_width, classify, read_instructions, tensor_path
+from tritonforge.domain.codec import decode
+from tritonforge.domain.messages import CompiledLaunch
 from tritonforge.prediction.load import load_of
 
 CHAIN = """
@@ -93,6 +103,7 @@ def test_the_tensor_path_is_the_instruction_family_of_the_dots(golden, name, pat
     assert compilations(golden)[name].tensor_path == path
 
 
+# In `embedding_gather` one trip of a loop that was unrolled for many runs: which copy, a static count cannot tell.
 @pytest.mark.parametrize("name", sorted(set(nsight()) - {"embedding_gather"}))
 def test_warp_instructions_come_out_as_nsight_counted_them(name):
     """Static counts × trips, less unrolling, pipeline prologues, remainder loops and slow paths."""
@@ -121,3 +132,25 @@ def test_the_slow_path_of_sin_is_rare():
 def test_odd_text_gives_nothing_and_no_error(text):
     assert read_instructions(text, "/k.py") == {}
     assert tensor_path(text, has_dot=True) == "none"
+
+
+@pytest.mark.triton
+def test_what_the_installed_compiler_writes_today_is_read_too(tmp_path):
+    pytest.importorskip("triton")
+    pytest.importorskip("torch")
+    root = Path(__file__).parents[2]
+    out = tmp_path / "golden.json.xz"
+    subprocess.run(
+        [sys.executable, root / "benchmarks" / "compile_golden.py", out, "--only", "softmax_at_bandwidth"],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "TRITON_CACHE_DIR": str(tmp_path / "cache")},
+    )
+    (entry,) = json.loads(lzma.decompress(out.read_bytes())).values()
+    found = read(decode(CompiledLaunch, entry), launch_id="x", kernel_file_path="/golden/pathologies.py")
+    assert found.resources.registers > 8
+    assert found.occupancy.fraction > 0
+    assert found.work.exact
+    assert found.work.total("load_bytes") == 8192 * 4
+    reductions = {line for line, counts in found.instructions.items() if counts.instructions.get("shuffle")}
+    assert reductions == {64, 65}

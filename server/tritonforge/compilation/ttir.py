@@ -152,11 +152,11 @@ def _for(operation: Operation, env: Environment, walk: _Walk, times: float, nest
         walk.tally.exact = False
         return
     low, high, step = (env.get(head[i], UNKNOWN) for i in (2, 3, 4))
-    if low.base is None or high.base is None or not step.base:
+    if not (isinstance(low.base, int) and isinstance(high.base, int) and isinstance(step.base, int) and step.base):
         trips, middle = GUESSED_TRIPS, None
         walk.tally.exact = False
     else:
-        trips = float(max(0, -(-int(high.base - low.base) // int(step.base))))
+        trips = float(max(0, -(-(high.base - low.base) // step.base)))
         middle = low.base + step.base * (int(trips) // 2)
     if low.varies or high.varies or step.varies:
         walk.tally.depends_on_program = True

@@ -44,7 +44,11 @@ def evaluate(operation: Operation, env: Mapping[str, Known]) -> Known:
     kind = operation.type()
     shape = kind.shape if kind else ()
     varies = any(value.varies for value in operands)
-    found = _RULES.get(operation.name, _opaque)(operation, operands, shape)
+    try:
+        found = _RULES.get(operation.name, _opaque)(operation, operands, shape)
+    except (ArithmeticError, IndexError, TypeError, ValueError):
+        # Text that a rule was not written for: nothing is known of the result, and the reading goes on.
+        found = unknown_block(shape)
     return replace(found, varies=found.varies or varies)
 
 
@@ -208,7 +212,7 @@ def _compare(operation: Operation, operands: list[Known], shape: tuple[int, ...]
     if function is None or len(operands) < 2:
         return unknown_block(shape)
     a, b = operands[:2]
-    if a.base is None or b.base is None or len(a.strides) != len(b.strides):
+    if a.base is None or b.base is None or not len(a.strides) == len(b.strides) == len(shape):
         return unknown_block(shape)
     steps = [None if s is None or t is None else s - t for s, t in zip(a.strides, b.strides, strict=True)]
     moving = [(s, n) for s, n in zip(steps, shape, strict=True) if s != 0]
