@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from worker_core_support import do, failure_of, find_python, is_running, job, marked, new_mark, transport, until, worker
 
-from tritonforge.domain.frames import FrameParser, message, pack
+from tritonforge.domain.frames import Frame, FrameParser, body_of, message, pack
 from tritonforge.domain.launch import Call
-from tritonforge.domain.messages import Compare, Compile, Limits, MeasureCeilings, Program, Time
+from tritonforge.domain.messages import Compare, Compile, Failure, Limits, MeasureCeilings, Program, Time
 from tritonforge.jobs import JobError
 
 PYTHON_310 = find_python("3.10")
@@ -129,8 +129,9 @@ def test_a_daemon_that_a_job_leaves_behind_ends_with_the_job(how, monkeypatch):
             return before, after, await until(lambda: not lanes_named("tf-lane-1") & ours)
 
     before, after, gone = asyncio.run(run())
-    assert before != after, "a lane with leftovers is replaced"
     assert gone
+    if how == "fork":  # in the middle of an exec a process cannot be told, and is ended as a stray
+        assert before != after, "a lane with leftovers is replaced"
 
 
 def test_a_job_reads_back_the_end_of_what_it_printed(python):
@@ -233,6 +234,74 @@ def test_interpreting_and_compiling_happen_in_different_zygotes(python):
     compare, compiling = asyncio.run(run())
     assert compare.outcomes == ()
     assert compiling == ""
+
+
+def test_what_the_worker_cannot_read_is_refused_and_it_goes_on():
+    async def run():
+        channel = await transport().open(20)
+        parser = FrameParser()
+        bounds = {"seconds": 60, "memory_bytes": 8 << 30}
+        frames = [
+            Frame({"v": 99, "kind": "request", "id": 1}),
+            message("question", id=2),
+            message("request", job("echo x"), id=3, job="Record"),
+            message("request", job("echo x"), id=4, job="Destroy", **bounds),
+            message("request", CALL, id=5, job="Record", **bounds),
+            message("cancel", id=77),
+            message("request", job("echo x"), id=6, job="Record", **bounds),
+        ]
+        answers = {}
+        try:
+            for frame in frames:
+                channel.write(b"".join(pack(frame)))
+            while 6 not in answers:
+                for frame in parser.feed(await channel.read()):
+                    answers[frame.header.get("id")] = frame
+            channel.write(b"this is no frame at all, is it?")
+            while await channel.read():
+                pass
+            return answers, await channel.last_words()
+        finally:
+            await channel.close()
+
+    answers, words = asyncio.run(run())
+    refusals = {number: body_of(answers[number], Failure) for number in range(1, 6)}
+    assert {failure.kind for failure in refusals.values()} == {"protocol"}
+    assert "speaks protocol 99, this worker 1" in refusals[1].message
+    assert "'question'" in refusals[2].message
+    assert "lacks its id, job or limits" in refusals[3].message
+    assert "Destroy" in refusals[4].message
+    assert "could not read the request" in refusals[5].message
+    assert answers[6].kind == "result"
+    assert "expected a frame, got b'this is no frame" in words
+
+
+def test_an_idle_worker_uses_no_cpu():
+    def ticks(mark):
+        used = 0
+        for pid, _ in marked(mark):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            used += int(fields[11]) + int(fields[12])
+        return used
+
+    async def run(mark):
+        async with worker() as connected:
+            await connected.run(job("echo x"))
+            await asyncio.sleep(0.3)
+            before = ticks(mark)
+            await asyncio.sleep(1)
+            return ticks(mark) - before
+
+    with pytest.MonkeyPatch.context() as patch:
+        assert asyncio.run(run(new_mark(patch))) <= 1
+
+
+@pytest.mark.triton
+def test_a_lane_forked_from_torch_has_one_thread_and_an_untouched_cuda(monkeypatch):
+    pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    monkeypatch.setenv("TRITONFORGE_TEST_ZYGOTE", "torch")
+    assert do("torch") == "one thread, CUDA untouched, triton imported"
 
 
 def test_a_variable_of_the_user_does_not_turn_the_compiler_into_the_interpreter(monkeypatch):

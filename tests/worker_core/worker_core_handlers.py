@@ -34,6 +34,9 @@ def prepare(kind):
     if broken == "segfault":
         print("about to load libbroken.so", flush=True)
         ctypes.string_at(0)
+    if broken == "torch":
+        import torch  # noqa: F401
+        import triton  # noqa: F401
     if broken == "slow":
         time.sleep(1)
 
@@ -129,7 +132,16 @@ def leave_fds(request, context, argument):
     return "alive"
 
 
+def about_torch(request, context, argument):
+    torch = sys.modules["torch"]
+    assert torch.get_num_threads() == 1
+    assert not torch.cuda.is_initialized()
+    assert "triton" in sys.modules
+    return "one thread, CUDA untouched, triton imported"
+
+
 ACTIONS = {
+    "torch": about_torch,
     "echo": lambda r, c, a: a,
     "pid": lambda r, c, a: str(os.getpid()),
     "sleep": lambda r, c, a: time.sleep(float(a)),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from tritonforge.worker import guard
-from tritonforge.worker.supervisor import Options
+from tritonforge.worker.options import Options
 
 
 def main(read_fd: int, write_fd: int, options: Mapping[str, Any], scratch: str = "") -> NoReturn:

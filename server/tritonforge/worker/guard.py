@@ -10,8 +10,9 @@ import sys
 from typing import NoReturn
 
 from tritonforge.worker import linux, processes
+from tritonforge.worker.options import Options
 from tritonforge.worker.streams import Stream
-from tritonforge.worker.supervisor import Options, Supervisor
+from tritonforge.worker.supervisor import Supervisor
 
 _SWEEP_S = 2.0
 

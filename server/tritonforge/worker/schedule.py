@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from tritonforge.domain.frames import Frame
-from tritonforge.domain.messages import Lane
+from tritonforge.domain.messages import JOBS, Failure, Lane, Request
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,19 @@ class Job:
     request: Frame
     priority: int = 0
     order: int = 0
+
+
+def read_job(frame: Frame, order: int) -> Job | Failure:
+    """Return the job that a request frame describes, or what is wrong with it; the request itself stays unread."""
+    match frame.header:
+        case {"id": int(number), "job": str(name), "seconds": int() | float() as seconds, "memory_bytes": int(memory)}:
+            kind = cast("type[Request[Any]] | None", JOBS.get(name))
+        case _:
+            return Failure("protocol", "A request lacks its id, job or limits.")
+    if kind is None:
+        return Failure("protocol", f"The worker does not know {name} jobs.")
+    priority = frame.header.get("priority", 0)
+    return Job(number, name, kind.lane, seconds, memory, frame, priority if isinstance(priority, int) else 0, order)
 
 
 def in_turn(jobs: Sequence[Job]) -> list[Job]:

@@ -10,17 +10,18 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from tritonforge.domain.codec import PROTOCOL_VERSION, CodecError
 from tritonforge.domain.frames import Frame, FrameError, body_of, message
-from tritonforge.domain.messages import JOBS, Failure, Lane
+from tritonforge.domain.messages import Failure, Lane
 from tritonforge.domain.target import WorkerInfo
 from tritonforge.worker import endings, linux, ownership, processes
 from tritonforge.worker.children import ZYGOTE_OF, LaneProcess
 from tritonforge.worker.nursery import Nursery
-from tritonforge.worker.schedule import Job, in_turn, startable
+from tritonforge.worker.options import Options
+from tritonforge.worker.schedule import Job, in_turn, read_job, startable
 from tritonforge.worker.streams import Stream
 from tritonforge.worker.zygote import ZygoteKind
 
@@ -30,16 +31,7 @@ _UNKILLABLE_S = 10.0
 _LARGE_LANE_BYTES = 4 << 30
 _UNSENT_LIMIT = 64 << 20
 _SWEEP_S = 1.0
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the client may choose: the module with the handlers, folders it is found in, zygotes to start at once."""
-
-    handlers: str = "tritonforge.worker.handlers"
-    path: tuple[str, ...] = ()
-    warm: tuple[ZygoteKind, ...] = ("compile", "interpret")
-    lanes: int | None = None
+_KILL_ROUNDS = 100
 
 
 class Supervisor:
@@ -109,21 +101,21 @@ class Supervisor:
     def _wait(self) -> None:
         """Sleep until there is something to read, room to write, a dead child or a limit to check."""
         poll = select.poll()
-        ready: dict[int, list[Callable[[int], None]]] = {}
+        ready: dict[int, list[Callable[[int], object]]] = {}
 
-        def listen(fd: int, events: int, then: Callable[[int], None]) -> None:
+        def listen(fd: int, events: int, then: Callable[[int], object]) -> None:
             poll.register(fd, events)
             ready.setdefault(fd, []).append(then)
 
-        listen(self._woken.fileno(), select.POLLIN, lambda _: self._drain_wakeups())
-        listen(self._client.read_fd, select.POLLIN, lambda _: self._hear_client())
+        listen(self._woken.fileno(), select.POLLIN, _plainly(self._drain_wakeups))
+        listen(self._client.read_fd, select.POLLIN, _plainly(self._hear_client))
         if self._client.unsent:
-            listen(self._client.write_fd, select.POLLOUT, lambda _: self._client.flush())
+            listen(self._client.write_fd, select.POLLOUT, _plainly(self._client.flush))
         for zygote in self._nursery:
             if not zygote.hung_up:
-                listen(zygote.control.fileno(), select.POLLIN, lambda _, z=zygote: z.hear())  # type: ignore[misc]
+                listen(zygote.control.fileno(), select.POLLIN, _plainly(zygote.hear))
             if not zygote.tail.ended:
-                listen(zygote.tail.read_fd, select.POLLIN, lambda _, z=zygote: z.tail.drain())  # type: ignore[misc]
+                listen(zygote.tail.read_fd, select.POLLIN, _plainly(zygote.tail.drain))
         # A client that does not read must not make us hold everything that lanes have to say.
         hear_lanes = self._client.unsent < _UNSENT_LIMIT
         for lane in self._lanes:
@@ -131,9 +123,9 @@ class Supervisor:
                 continue
             wanted = (select.POLLIN if hear_lanes else 0) | (select.POLLOUT if lane.stream.unsent else 0)
             if wanted and not lane.stream.ended:
-                listen(lane.stream.read_fd, wanted, lambda events, on=lane: self._serve_lane(on, events))  # type: ignore[misc]
+                listen(lane.stream.read_fd, wanted, partial(self._serve_lane, lane))
             if not lane.tail.ended:
-                listen(lane.tail.read_fd, select.POLLIN, lambda _, on=lane: on.tail.drain())  # type: ignore[misc]
+                listen(lane.tail.read_fd, select.POLLIN, _plainly(lane.tail.drain))
         for fd, events in poll.poll(self._patience()):
             for then in ready[fd]:
                 then(events)
@@ -167,25 +159,12 @@ class Supervisor:
                 self._fail(frame.header.get("id"), Failure("protocol", sentence))
 
     def _accept(self, frame: Frame) -> None:
-        match frame.header:
-            case {
-                "id": int(number),
-                "job": str(name),
-                "seconds": int() | float() as seconds,
-                "memory_bytes": int(memory),
-            }:
-                pass
-            case _:
-                self._fail(frame.header.get("id"), Failure("protocol", "A request lacks its id, job or limits."))
-                return
-        kind = JOBS.get(name)
-        if kind is None:
-            self._fail(number, Failure("protocol", f"The worker does not know {name} jobs."))
-            return
-        priority = frame.header.get("priority", 0)
         self._orders += 1
-        job = Job(number, name, kind.lane, seconds, memory, frame, priority, self._orders)  # type: ignore[attr-defined]
-        self._waiting = in_turn([*self._waiting, job])
+        job = read_job(frame, self._orders)
+        if isinstance(job, Failure):
+            self._fail(frame.header.get("id"), job)
+        else:
+            self._waiting = in_turn([*self._waiting, job])
 
     def _cancel(self, number: object) -> None:
         for job in self._waiting:
@@ -231,9 +210,9 @@ class Supervisor:
         if events & ~select.POLLOUT:
             self._hear_lane(lane, lane.stream.receive)
 
-    def _hear_lane(self, lane: LaneProcess, receive: Callable[[], object]) -> None:
+    def _hear_lane(self, lane: LaneProcess, receive: Callable[[], Iterator[Frame]]) -> None:
         try:
-            for frame in receive():  # type: ignore[attr-defined]
+            for frame in receive():
                 self._take(lane, frame)
         except FrameError as error:
             if lane.job is not None:
@@ -271,7 +250,13 @@ class Supervisor:
 
     def _end(self, lane: LaneProcess, failure: Failure | None) -> None:
         """Kill a lane with everything it has started, and answer its job with `failure`."""
-        processes.kill(self._owned()[lane.name])
+        killed: set[int] = set()
+        for _ in range(_KILL_ROUNDS):  # what is killed may just have started something
+            own = self._owned()[lane.name].keys() - killed
+            if not own:
+                break
+            processes.kill(own)
+            killed |= own
         lane.dying = time.monotonic()
         self._next_watch = 0.0
         if lane.pid is None:
@@ -327,11 +312,10 @@ class Supervisor:
         """Hold every job to its limits, and bury lanes that are dead with all they had started."""
         now = time.monotonic()
         self._nursery.give_up_on_slow()
-        active = [lane for lane in self._lanes if lane.job is not None or lane.dying is not None]
-        if now < self._next_watch or not active:
+        if now < self._next_watch or all(lane.job is None and lane.dying is None for lane in self._lanes):
             return
         owned = self._owned()
-        for lane in active:
+        for lane in list(self._lanes):
             own = owned[lane.name]
             lane.seen = {(p.pid, p.started) for p in own.values()}
             if lane.dying is not None:
@@ -340,7 +324,10 @@ class Supervisor:
                 if gone or now - lane.dying > _UNKILLABLE_S:
                     self._lanes.remove(lane)
                     lane.close()
-            elif lane.job is not None:
+            elif lane.job is None:
+                if own.keys() - {lane.pid}:  # left by its last job, and not recognised when that ended
+                    self._end(lane, None)
+            else:
                 self._hold_to_limits(lane, lane.job, sum(p.resident for p in own.values()), now)
         # On a machine with thousands of processes a look at them all takes a while: at most a tenth of our time.
         self._next_watch = now + max(_WATCH_S, 10 * (time.monotonic() - now))
@@ -362,3 +349,8 @@ def _poisons(answer: Frame) -> bool:
         return answer.kind == "failure" and body_of(answer, Failure).kind == "cuda-error"
     except CodecError:
         return True
+
+
+def _plainly(then: Callable[[], object]) -> Callable[[int], object]:
+    """Call `then` without the events that it does not care about."""
+    return lambda _events: then()

@@ -1,0 +1,20 @@
+"""What a client may choose about its worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tritonforge.worker.zygote import ZygoteKind
+
+
+@dataclass(frozen=True)
+class Options:
+    """The module with the handlers, folders where it is found besides, zygotes to start at once, and lanes of a kind.
+
+    `lanes` None means one fewer than there are cores, so that the machine stays responsive.
+    """
+
+    handlers: str = "tritonforge.worker.handlers"
+    path: tuple[str, ...] = ()
+    warm: tuple[ZygoteKind, ...] = ("compile", "interpret")
+    lanes: int | None = None
