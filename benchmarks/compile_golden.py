@@ -95,6 +95,9 @@ def compile_one(fn, bound, grid, options, arch):
             cubin.write_bytes(kernel.asm["cubin"])
             artefacts["sass"] = tool("nvdisasm", "-gi", "-c", cubin)
             artefacts["resources"] = tool("cuobjdump", "--dump-resource-usage", cubin)
+    if "amdgcn" in kernel.asm:
+        artefacts["sass"] = kernel.asm["amdgcn"]
+        artefacts["resources"] = "\n".join(re.findall(r"^\s*\.[av]gpr\S*:.*$", kernel.asm["amdgcn"], re.MULTILINE))
     file = Path(sys.modules[fn.fn.__module__].__file__).resolve()
     artefacts = {k: neutral(v, file) for k, v in artefacts.items()}
     metadata = {
@@ -121,7 +124,7 @@ def tool(name, *args):
 
 def neutral(text, file):
     """Replace this machine's paths, and drop the opcode bytes that nobody reads."""
-    text = text.replace(str(file), f"/golden/{file.name}")
+    text = text.replace(str(file.parent), "/golden")
     text = text.replace(str(Path(triton.__file__).parent), "/site-packages/triton")
     text = re.sub(r"^Fatbin elf code:.*?^host = \w+\n", "", text, flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"/tmp/[\w/.-]+", "/tmp/kernel.cubin", text)

@@ -77,6 +77,14 @@ def test_of_several_functions_the_kernel_s_own_counts():
     assert read_resources(dump, {"name": "other"}, "", SM_90) is None
 
 
+def test_a_kernel_for_an_amd_gpu_is_read_as_far_as_its_assembly_says():
+    found = compilations("samples-3.7.1-gfx942")["causal"]
+    assert (found.resources.registers, found.tensor_path) == (78, "mfma")
+    # 78 vector registers are allocated as 80 of 512: six waves on each of four SIMDs.
+    assert (found.occupancy.warps_per_sm, found.occupancy.limiter) == (24, "registers")
+    assert found.work.exact
+
+
 def test_amd_resources_come_from_the_assembly():
     assembly = "    .vgpr_count:     96\n    .vgpr_spill_count: 3\n"
-    assert read_resources("", {"shared": "512"}, "", None, assembly) == Resources(96, 12, 512)
+    assert read_resources(assembly, {"shared": "512"}, "", None) == Resources(96, 12, 512)

@@ -145,7 +145,7 @@ def test_a_prediction_takes_less_than_five_milliseconds():
     assert (time.perf_counter() - started) / 20 < 5e-3
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100", "gfx942"])
 def test_every_sample_has_a_finite_prediction(arch):
     golden = "samples-3.7.1" if arch == "sm_90" else f"samples-3.7.1-{arch}"
     for name, facts in compilations(golden).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -41,7 +42,7 @@ def read(
     texts = compiled.artefacts
     ttir, sass = texts.get("ttir", ""), texts.get("sass", "")
     arch = architecture(compiled.arch)
-    resources = read_resources(texts.get("resources", ""), compiled.metadata, sass, arch, texts.get("amdgcn", ""))
+    resources = read_resources(texts.get("resources", ""), compiled.metadata, sass, arch)
     work = read_work(ttir, launch, kernel_file_path)
     first = source_range.start.line if source_range is not None else launch.kernel_line or None
     callers = inlined_callers(ttir, kernel_file_path)
@@ -57,9 +58,10 @@ def read(
 
 def _tensor_path(texts: Mapping[str, str], work: Work | None) -> TensorPath:
     has_dot = work is not None and work.dot_tile is not None
-    if "v_mfma" in texts.get("amdgcn", ""):
+    sass = texts.get("sass", "")  # AMD's assembly arrives under the same name
+    if re.search(r"\bv_mfma_", sass):
         return "mfma"
-    return tensor_path(texts.get("sass", ""), has_dot=has_dot)
+    return tensor_path(sass, has_dot=has_dot)
 
 
 def _option(compiled: CompiledLaunch, name: str, default: int) -> int:

@@ -14,12 +14,10 @@ _RELOAD = re.compile(r"\bLDL(?:\.\w+)* \w+, \[R1(?:\.\w+)?(?:\+-?0x[0-9a-f]+)?\]
 _AMD = {"registers": r"\.vgpr_count:\s*(\d+)", "spills": r"\.vgpr_spill_count:\s*(\d+)"}
 
 
-def read_resources(
-    dump: str, metadata: Mapping[str, str], sass: str, arch: Architecture | None, amdgcn: str = ""
-) -> Resources | None:
+def read_resources(dump: str, metadata: Mapping[str, str], sass: str, arch: Architecture | None) -> Resources | None:
     """Return the resources of the kernel that `metadata["name"]` names (else of the dump's only function), or None.
 
-    `dump` is what `cuobjdump --dump-resource-usage` prints; its SHARED is the static part and, from sm_90 on, contains
+    `dump` is what `cuobjdump --dump-resource-usage` prints, or the statistics in AMD's assembly. NVIDIA's SHARED is the static part and, from sm_90 on, contains
     the part that the driver reserves, which is left out here: it is added by the occupancy rules. The stack counts as
     spilled only as far as `sass` reads or writes it (see `spilled_bytes`).
     """
@@ -29,7 +27,7 @@ def read_resources(
     if fields is None and len(functions) == 1:
         (fields,) = functions.values()
     if fields is None:
-        return _read_amd(amdgcn, shared)
+        return _read_amd(dump, shared)
     static = int(fields.get("SHARED", 0))
     reserved = arch.shared_reserved if arch is not None else 0
     if static >= reserved:
@@ -49,8 +47,8 @@ def spilled_bytes(stack: int, sass: str) -> int:
     return stack if _RELOAD.search(sass) else 0
 
 
-def _read_amd(amdgcn: str, shared: int | None) -> Resources | None:
-    found = {key: re.search(pattern, amdgcn) for key, pattern in _AMD.items()}
+def _read_amd(dump: str, shared: int | None) -> Resources | None:
+    found = {key: re.search(pattern, dump) for key, pattern in _AMD.items()}
     registers = found["registers"]
     if registers is None:
         return None
