@@ -17,9 +17,9 @@ _AMD = {"registers": r"\.vgpr_count:\s*(\d+)", "spills": r"\.vgpr_spill_count:\s
 def read_resources(dump: str, metadata: Mapping[str, str], sass: str, arch: Architecture | None) -> Resources | None:
     """Return the resources of the kernel that `metadata["name"]` names (else of the dump's only function), or None.
 
-    `dump` is what `cuobjdump --dump-resource-usage` prints, or the statistics in AMD's assembly. NVIDIA's SHARED is the static part and, from sm_90 on, contains
-    the part that the driver reserves, which is left out here: it is added by the occupancy rules. The stack counts as
-    spilled only as far as `sass` reads or writes it (see `spilled_bytes`).
+    `dump` is what `cuobjdump --dump-resource-usage` prints, or the statistics in AMD's assembly. NVIDIA's SHARED is the
+    static part and, from sm_90 on, contains the part that the driver reserves, which is left out here: the occupancy
+    rules add it. The stack counts as spilled only as far as `sass` reads it back (see `spilled_bytes`).
     """
     shared = _number(metadata.get("shared"))
     functions = {m["name"]: dict(_FIELD.findall(m["fields"])) for m in _USAGE.finditer(dump)}
