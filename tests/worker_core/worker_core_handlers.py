@@ -11,10 +11,12 @@ from pathlib import Path
 from tritonforge.domain.launch import Call, ExactValues, Tensor
 from tritonforge.domain.messages import (
     Compare,
+    CompareOnDevice,
     CompareResult,
     Compile,
     CompileResult,
     Describe,
+    InputOutcome,
     MeasureCeilings,
     Record,
     RecordResult,
@@ -182,7 +184,24 @@ def timed(work):
     return run
 
 
+def on_device(request, context):
+    """What `original.file` says, on the GPU; the outcome's detail is the lane's pid."""
+    torch = sys.modules["torch"]
+    if request.original.file == "hang":
+        context.progress("launched")
+        torch.cuda._sleep(10**13)
+        torch.cuda.synchronize()
+    if request.original.file == "fault":
+        try:
+            torch.zeros(1, device="cuda")[torch.tensor([5], device="cuda")].cpu()
+        except RuntimeError as error:
+            raise JobFailed("cuda-error", str(error).splitlines()[0]) from error
+    assert torch.ones(1 << 20, device="cuda").sum().item() == 1 << 20
+    return CompareResult((InputOutcome("equal", str(os.getpid())),))
+
+
 HANDLERS = {
+    CompareOnDevice: on_device,
     Record: record,
     Compile: timed(lambda request, context: (time.sleep(0.15), CompileResult(()))[1]),
     Compare: lambda request, context: CompareResult(()) if os.environ.get("TRITON_INTERPRET") == "1" else None,

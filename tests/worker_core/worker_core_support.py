@@ -44,10 +44,14 @@ def do(action, python=None, limits=None, **options):
     return asyncio.run(run())
 
 
-async def failure_of(connected, action, **limits):
+async def failure_of_request(connected, request, limits=None):
     with pytest.raises(JobError) as caught:
-        await connected.run(job(action), limits=Limits(**limits) if limits else None)
+        await connected.run(request, limits=limits)
     return caught.value.failure
+
+
+async def failure_of(connected, action, **limits):
+    return await failure_of_request(connected, job(action), Limits(**limits) if limits else None)
 
 
 def find_python(version):
