@@ -87,7 +87,7 @@ def _kernel_runnable(loaded: Loaded, call: Call, launch: KernelLaunch) -> Runnab
     options = {name: scalar_option(value) for name, value in launch.options}
     names = tuple(kernel.arg_names)
     # Autotuners and heuristics supply constexprs that the grid may read, so it is evaluated when they are known.
-    given = {**dict(zip(names, call.arguments)), **dict(call.keywords)}
+    given = {**dict(zip(names, call.arguments, strict=False)), **dict(call.keywords)}
     scalars = {n: v.value for n, v in given.items() if isinstance(v, Scalar)}
 
     def grid(meta: dict[str, Any]) -> tuple[int, ...]:
@@ -138,7 +138,7 @@ def _evaluate(node: ast.expr, names: dict[str, Any]) -> int:
         if handle is not None:  # the interpreter passes its own scalars
             value = int(handle.data.reshape(-1)[0])
         if not isinstance(value, int):
-            raise ValueError(f"{node.id} is no integer")
+            raise TypeError(f"{node.id} is no integer")
         return int(value)
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         return _BINARY[type(node.op)](_evaluate(node.left, names), _evaluate(node.right, names))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import statistics
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +35,12 @@ def measure_ceilings(request: MeasureCeilings, context: JobContext) -> Ceilings:
     context.progress("Measuring L2 bandwidth", 0.2)
     l2_gbps = _l2_gbps(l2 // 6) if l2 else None
     tflops: dict[str, float] = {}
-    kinds = {"fp16": (torch.float16, False), "bf16": (torch.bfloat16, False), "tf32": (torch.float32, True), "fp32": (torch.float32, False)}  # fmt: skip
+    kinds: dict[str, tuple[Any, bool]] = {
+        "fp16": (torch.float16, False),
+        "bf16": (torch.bfloat16, False),
+        "tf32": (torch.float32, True),
+        "fp32": (torch.float32, False),
+    }
     for i, (name, (dtype, tf32)) in enumerate(kinds.items()):
         context.progress(f"Measuring {name} matrix rate", 0.3 + 0.15 * i)
         with contextlib.suppress(RuntimeError):  # a GPU without that type
@@ -58,7 +64,7 @@ def _timed_ms(step: Callable[[], Any], repeats: int) -> float:
         step()
         mark.record()
     torch.cuda.synchronize()
-    return statistics.median(a.elapsed_time(b) for a, b in zip(marks, marks[1:]))
+    return statistics.median(float(a.elapsed_time(b)) for a, b in itertools.pairwise(marks))
 
 
 def _copy_gbps(n_bytes: int) -> float:
@@ -102,7 +108,7 @@ def _launch_us() -> float:
     busy = torch.rand(64 << 20, device="cuda")
     sink = torch.empty((), device="cuda")
     one = torch.zeros(1, device="cuda")
-    times = []
+    times: list[float] = []
     for _ in range(30):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         torch.sum(busy, 0, out=sink)
@@ -110,5 +116,5 @@ def _launch_us() -> float:
         one.add_(1)
         end.record()
         end.synchronize()
-        times.append(start.elapsed_time(end) * 1e3)
+        times.append(float(start.elapsed_time(end)) * 1e3)
     return statistics.median(times[5:])

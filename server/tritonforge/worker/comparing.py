@@ -177,7 +177,7 @@ def _nudge(rebuilt: Rebuilt) -> None:
         target = tensor.detach()
         if not target.dtype.is_floating_point or target.numel() == 0:
             continue
-        for axis, (n, s) in enumerate(zip(target.shape, target.stride())):
+        for axis, (n, s) in enumerate(zip(target.shape, target.stride(), strict=True)):
             if s == 0 and n > 1:
                 target = target.narrow(axis, 0, 1)
         info = torch.finfo(target.dtype)

@@ -60,9 +60,9 @@ def cheap(call: Call) -> Call:
     from tritonforge.domain.launch import Distribution, Entries, Items, Tensor, Value
 
     def light(value: Value) -> Value:
-        if isinstance(value, Tensor) and isinstance(value.values, Distribution) and value.elements > 4096:
-            if value.dtype.startswith(("float", "bfloat", "complex")):
-                return replace(value, values=Distribution("zeros"))
+        if isinstance(value, Tensor) and isinstance(value.values, Distribution):
+            large = value.elements > 4096 and value.dtype.startswith(("float", "bfloat", "complex"))
+            return replace(value, values=Distribution("zeros")) if large else value
         if isinstance(value, Items):
             return Items(value.kind, tuple(light(v) for v in value.items))
         if isinstance(value, Entries):
@@ -101,13 +101,13 @@ class _Compiler:
         texts = artefacts_of(kernel, self.request.artefacts, self.device)
         texts["resources"] = resources_of(kernel, self.device)
         shared = int(getattr(kernel.metadata, "shared", 0) or 0)
-        error = None
+        refusal = None
         if shared > self.device.shared_bytes:
-            error = (
+            refusal = (
                 f"{event.name} needs {shared} bytes of shared memory, but a program on {self.request.arch} "
                 f"may use at most {self.device.shared_bytes}."
             )
-        return replace(base, artefacts=texts, metadata=metadata_of(kernel), compile_ms=taken, error=error)
+        return replace(base, artefacts=texts, metadata=metadata_of(kernel), compile_ms=taken, error=refusal)
 
 
 def wanted(name: str, kernels: tuple[str, ...]) -> bool:

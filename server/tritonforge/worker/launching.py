@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import CodeType, FrameType, SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,7 @@ from tritonforge.worker.fakecuda.patches import Patches
 from tritonforge.worker.places import relative
 from tritonforge.worker.values import Describing, describe
 
-_OURS = os.path.dirname(os.path.realpath(__file__)) + os.sep
+_OURS = str(Path(__file__).resolve().parent) + os.sep
 _DEFAULTS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1}
 _NOT_OPTIONS = {"debug", "instrumentation_mode", "ir_override", "stream", "device", "device_type", "warmup"}
 
@@ -104,7 +105,7 @@ class _Tuned:
 
 def first_config(tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the configuration an autotuner would try first, after its own pruning where that works."""
-    tuner.nargs = dict(zip(tuner.arg_names, args))
+    tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
     with contextlib.suppress(Exception):
         pruned = list(tuner.prune_configs(kwargs))
         if pruned:
@@ -199,7 +200,6 @@ def _is_machinery(filename: str) -> bool:
         or "/site-packages/triton/" in parts
         or "/site-packages/torch/" in parts
         or filename.startswith("<frozen")
-        or os.path.basename(os.path.dirname(real)) == "contextlib"
         or parts.endswith(("/contextlib.py", "/functools.py"))
     )
 

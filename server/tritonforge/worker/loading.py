@@ -156,7 +156,7 @@ def position_of(error: BaseException, program: Program) -> tuple[str | None, int
 
 
 def _check_text(path: str, program: Program, overlays: Mapping[str, str]) -> None:
-    if path not in overlays and not os.path.isfile(path):
+    if path not in overlays and not Path(path).is_file():
         raise JobFailed("user-error", f"{program.file} is not there.", file=program.file)
 
 
@@ -173,7 +173,7 @@ def _in_force(root: str, overlays: Mapping[str, str], modules: dict[str, ModuleT
         linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     finder = _OverlayFinder(overlays)
     sys.meta_path.insert(0, finder)
-    path_before, argv, cwd = list(sys.path), sys.argv, os.getcwd()
+    path_before, argv, cwd = list(sys.path), sys.argv, Path.cwd()
     with contextlib.suppress(OSError):
         os.chdir(root)
     importlib.invalidate_caches()
@@ -203,7 +203,7 @@ def _is_workspace_module(module: Any, root: str, overlays: Mapping[str, str]) ->
         return False
     file = module.__dict__.get("__file__")
     if file is None:
-        # A namespace package: its folders say whose it is. (Modules that import lazily must not be asked for attributes.)
+        # A namespace package: its folders say whose it is. Lazy modules must not be asked for attributes.
         paths = module.__dict__.get("__path__")
         return isinstance(paths, Iterable) and any(in_workspace(str(p), root) for p in list(paths))
     return in_workspace(str(file), root) or (bool(overlays) and os.path.realpath(str(file)) in overlays)
@@ -267,13 +267,13 @@ class _OverlayLoader(importlib.machinery.SourceFileLoader):
         super().__init__(name, path)
         self._text = text
 
-    def get_data(self, path: str) -> bytes:
+    def get_data(self, path: str) -> bytes:  # noqa: ARG002 - the importer's signature
         return self._text.encode()
 
-    def get_code(self, fullname: str) -> Any:
+    def get_code(self, fullname: str) -> Any:  # noqa: ARG002 - the importer's signature
         return compile(self._text, self.path, "exec", dont_inherit=True)
 
-    def get_source(self, fullname: str) -> str:
+    def get_source(self, fullname: str) -> str:  # noqa: ARG002 - the importer's signature
         return self._text
 
 
@@ -290,7 +290,7 @@ class _OverlayFinder(importlib.abc.MetaPathFinder):
         origin = os.path.realpath(spec.origin) if spec is not None and spec.origin else None
         if origin is None:
             for folder in path if path is not None else sys.path:
-                candidate = os.path.realpath(os.path.join(folder, fullname.rpartition(".")[2] + ".py"))
+                candidate = os.path.realpath(Path(folder, fullname.rpartition(".")[2] + ".py"))
                 if candidate in self._overlays:
                     origin = candidate
         if origin is None or origin not in self._overlays:

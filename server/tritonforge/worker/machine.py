@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import torch
 import triton
@@ -65,10 +66,9 @@ def _gpus(problems: list[str]) -> tuple[GpuInfo, ...]:
 def _driver_version() -> str:
     """Return the kernel driver's version, from the kernel itself where it says so, else from nvidia-smi."""
     try:
-        with open("/proc/driver/nvidia/version", encoding="utf-8") as file:
-            for word in file.read().split():
-                if word.count(".") >= 1 and word.replace(".", "").isdigit():
-                    return word
+        for word in Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").split():
+            if word.count(".") >= 1 and word.replace(".", "").isdigit():
+                return word
     except OSError:
         pass
     tool = shutil.which("nvidia-smi")

@@ -30,8 +30,16 @@ def need_gpu() -> None:
 def is_cuda_error(error: BaseException) -> bool:
     """Tell whether an error leaves the process's CUDA context unusable."""
     text = str(error)
-    lost = ("illegal memory access", "device-side assert", "misaligned address", "unspecified launch failure",
-            "illegal instruction", "launch timed out", "hardware stack error", "an illegal", "CUDA error: unknown")  # fmt: skip
+    lost = (
+        "illegal memory access",
+        "device-side assert",
+        "misaligned address",
+        "unspecified launch failure",
+        "illegal instruction",
+        "launch timed out",
+        "hardware stack error",
+        "CUDA error: unknown",
+    )
     return any(phrase in text for phrase in lost)
 
 
@@ -45,7 +53,7 @@ def compare_on_device(request: CompareOnDevice, context: JobContext) -> CompareR
     return compare(request, context, Where("cuda", _around, torch.cuda.synchronize, is_cuda_error))
 
 
-class _PoisonedEmpty(TorchFunctionMode):
+class _PoisonedEmpty(TorchFunctionMode):  # type: ignore[misc]
     """Fills what `torch.empty` and its like return."""
 
     def __init__(self, fill: Callable[[Any], None]) -> None:

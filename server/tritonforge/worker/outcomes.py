@@ -60,11 +60,11 @@ def compare_outputs(want: Outputs, got: Outputs, tolerance: Tolerance) -> Compar
     worst, compared = 0.0, 0
     first: Comparison | None = None
     if set(want.tensors) != set(got.tensors):
-        name = sorted(set(want.tensors) ^ set(got.tensors))[0]
+        name = min(set(want.tensors) ^ set(got.tensors))
         who = "the candidate lacks" if name in want.tensors else "only the candidate has"
         return Comparison(f"{who} the output {name}")
     for name, wanted in want.tensors.items():
-        one = compare_tensors(name, wanted, got.tensors[name], tolerance, want.poison, got.poison)
+        one = compare_tensors(name, wanted, got.tensors[name], tolerance, (want.poison, got.poison))
         compared += 1
         worst = max(worst, one.worst_error)
         if one.problem and first is None:
@@ -93,12 +93,13 @@ def _same_value(want: Any, got: Any) -> bool:
 
 
 def compare_tensors(
-    name: str, want: Any, got: Any, tolerance: Tolerance, want_poison: Poison | None, got_poison: Poison | None
+    name: str, want: Any, got: Any, tolerance: Tolerance, poisons: tuple[Poison | None, Poison | None]
 ) -> Comparison:
     """Compare one output under the rule of `Tolerance`.
 
     Where the original leaves poison (memory it never wrote), the candidate must leave its own.
     """
+    want_poison, got_poison = poisons
     if tuple(want.shape) != tuple(got.shape) or want.dtype != got.dtype:
         return Comparison(
             f"{name} has shape {tuple(got.shape)} and dtype {got.dtype} instead of {tuple(want.shape)} and {want.dtype}"
@@ -131,15 +132,13 @@ def compare_tensors(
     index = tuple(int(i) for i in torch.unravel_index(torch.tensor(where), want.shape))
     expected, came = float(flat_want[where]), float(flat_got[where])
     difference = Difference(name, index, expected, came, count, want.numel())
+    n, first = want.numel(), list(index)
     if unwritten:
-        text = f"{name} holds memory that was never written at {unwritten} of {want.numel()} elements, the first at {list(index)}"
+        text = f"{name} holds memory that was never written at {unwritten} of {n} elements, the first at {first}"
     elif written_too:
-        text = f"{name} is written at {written_too} elements that the original leaves unwritten, the first at {list(index)}"
+        text = f"{name} is written at {written_too} elements that the original leaves unwritten, the first at {first}"
     else:
-        text = (
-            f"{name} differs at {count} of {want.numel()} elements, the first at {list(index)}: "
-            f"{came:.6g} instead of {expected:.6g}"
-        )
+        text = f"{name} differs at {count} of {n} elements, the first at {first}: {came:.6g} instead of {expected:.6g}"
     return Comparison(text, worst, difference, 1)
 
 
@@ -176,13 +175,13 @@ def _differences(want: Any, got: Any, tolerance: Tolerance, scale: float) -> tup
 
 
 def ulp_of(values: Any, dtype: Any) -> Any:
-    """Return the spacing of `dtype`'s numbers at each (float64) value: 2^(e - p), e bounded below by the least exponent.
+    """Return the spacing of `dtype`'s numbers at each (float64) value: 2^(e - p), e at least the smallest normal's.
 
     p is the number of stored mantissa bits, -log2(eps) of the dtype.
     """
     info = torch.finfo(dtype)
     bits = round(-math.log2(info.eps))
-    lowest = round(math.log2(info.tiny)) if hasattr(info, "tiny") else round(math.log2(info.smallest_normal))
+    lowest = round(math.log2(info.tiny))
     finite = torch.where(torch.isfinite(values), values, torch.zeros_like(values))
     exponent = torch.frexp(finite.abs()).exponent - 1
     exponent = torch.where(finite == 0, torch.full_like(exponent, lowest), exponent.clamp(min=lowest))

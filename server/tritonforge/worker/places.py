@@ -7,7 +7,7 @@ import os
 import sysconfig
 from pathlib import Path
 
-_OURS = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
+_OURS = str(Path(__file__).resolve().parent.parent) + os.sep
 _LIBRARIES = tuple({os.path.realpath(p) + os.sep for p in sysconfig.get_paths().values() if p and len(p) > 3})
 
 

@@ -1,4 +1,4 @@
-"""Rebuild the arguments of a `Call` from their descriptions: seeded, with the described strides, aliases and alignment."""
+"""Rebuild the arguments of a `Call` from their descriptions: seeded, with their strides, aliases and alignment."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def rebuild(
     """
     builder = _Builder(call, device, fill_unset)
     paths = [names[i] if i < len(names) else f"args[{i}]" for i in range(len(call.arguments))]
-    arguments = tuple(builder.value(v, p) for v, p in zip(call.arguments, paths))
+    arguments = tuple(builder.value(v, p) for v, p in zip(call.arguments, paths, strict=True))
     keywords = {name: builder.value(v, name) for name, v in call.keywords}
     return Rebuilt(arguments, keywords, builder.tensors, builder.memories)
 
@@ -89,13 +89,14 @@ class _Builder:
         self.call, self.device, self.fill_unset = call, device, fill_unset
         self.tensors: dict[str, Any] = {}
         self.memories: list[tuple[Any, int, int]] = []
-        self._sizes: dict[int, int] = {}
+        self._sizes: dict[int, tuple[int, int]] = {}
         self._storages: dict[int, tuple[Any, int]] = {}
         values = [*call.arguments, *(v for _, v in call.keywords)]
         for described in (t for i, v in enumerate(values) for _, t in walk(v, str(i))):
             if described.buffer >= 0:
-                size = _bytes_needed(described)
-                self._sizes[described.buffer] = max(self._sizes.get(described.buffer, 0), size)
+                size, unit = self._sizes.get(described.buffer, (0, 1))
+                needed, item = _bytes_needed(described), int(dtype_of(described.dtype).itemsize)
+                self._sizes[described.buffer] = max(size, needed), max(unit, item)
 
     def value(self, value: Value, path: str) -> Any:
         if isinstance(value, Tensor):
@@ -130,30 +131,36 @@ class _Builder:
         """Return the byte tensor behind `t`, and the byte at which its buffer starts."""
         if t.buffer >= 0 and t.buffer in self._storages:
             return self._storages[t.buffer]
-        size = self._sizes.get(t.buffer, _bytes_needed(t)) if t.buffer >= 0 else _bytes_needed(t)
-        device = "cpu" if t.device == "cpu" else self.device
-        memory = torch.zeros(size + 4 * _ALIGNED, dtype=torch.uint8, device=device)
-        start = -memory.data_ptr() % _ALIGNED
+        size, unit = self._sizes.get(t.buffer, (_bytes_needed(t), dtype.itemsize))
+        size = -(-size // unit) * unit
+        on_cpu = t.device == "cpu" or self.device == "cpu"
+        if on_cpu:
+            raw = bytearray(size + 4 * _ALIGNED)
+            whole = torch.frombuffer(raw, dtype=torch.uint8)
+        else:
+            whole = torch.zeros(size + 4 * _ALIGNED, dtype=torch.uint8, device=self.device)
+        start = _ALIGNED + -whole.data_ptr() % _ALIGNED
         offset = t.offset * dtype.itemsize
         natural = _ALIGNED if offset == 0 else min(_ALIGNED, offset & -offset)
         if t.alignment < natural:
-            start += max(t.alignment, dtype.itemsize)
-        if memory.data_ptr() % dtype.itemsize == 0 and start % dtype.itemsize:
-            start += dtype.itemsize - start % dtype.itemsize
-        memory[:start] = _GUARD
-        memory[start + size :] = _GUARD
-        self.memories.append((memory, start, start + size))
-        # The view of another dtype needs a whole number of its elements.
-        memory = memory[: memory.numel() // 16 * 16]
+            start += -(-max(t.alignment, dtype.itemsize) // unit) * unit
+        whole[:start] = _GUARD
+        whole[start + size :] = _GUARD
+        self.memories.append((whole, start, start + size))
+        if on_cpu and size:
+            # A storage that ends where the buffer ends: whoever checks accesses sees its true extent.
+            found = torch.frombuffer(raw, dtype=torch.uint8, count=size, offset=start), 0
+        else:
+            found = whole[start : start + size], start
         if t.buffer >= 0:
-            self._storages[t.buffer] = (memory, start)
-        return memory, start
+            self._storages[t.buffer] = found
+        return found
 
     def _fill(self, view: Any, t: Tensor, path: str) -> None:
         if view.numel() == 0:
             return
         # Broadcast dimensions share memory: fill one slice of them.
-        for axis, (extent, stride) in enumerate(zip(t.shape, t.strides)):
+        for axis, (extent, stride) in enumerate(zip(t.shape, t.strides, strict=True)):
             if stride == 0 and extent > 1:
                 view = view.narrow(axis, 0, 1)
         shape = tuple(view.shape)
@@ -242,7 +249,7 @@ def _integer_range(policy: Distribution, dtype: Any) -> tuple[int, int]:
 def _bytes_needed(t: Tensor) -> int:
     if t.elements == 0:
         return 0
-    span = t.offset + 1 + sum((n - 1) * s for n, s in zip(t.shape, t.strides))
+    span = t.offset + 1 + sum((n - 1) * s for n, s in zip(t.shape, t.strides, strict=True))
     return int(span) * int(dtype_of(t.dtype).itemsize)
 
 

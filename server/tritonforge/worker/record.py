@@ -93,9 +93,9 @@ def _arguments(function: Callable[..., Any], name: str, file: str) -> dict[str, 
             first = next(iter(mark.args[1]), ())
             first = getattr(first, "values", first) if type(first).__name__ == "ParameterSet" else first
             values = (
-                list(first) if len(names) > 1 or type(first) is tuple and len(first) == len(names) == 1 else [first]
+                list(first) if len(names) > 1 or (type(first) is tuple and len(first) == len(names) == 1) else [first]
             )
-            given.update(zip(names, values))
+            given.update(zip(names, values, strict=False))
     needed = [
         p.name
         for p in inspect.signature(function).parameters.values()

@@ -245,14 +245,14 @@ def _sample(launch: _Captured, flush: Any, sink: Any) -> tuple[Any, Any, Any]:
 
 
 def _event_overhead_us(flush: Any, sink: Any) -> float:
-    times = []
+    times: list[float] = []
     for _ in range(10):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         torch.sum(flush, 0, out=sink)
         start.record()
         end.record()
         end.synchronize()
-        times.append(start.elapsed_time(end) * 1e3)
+        times.append(float(start.elapsed_time(end)) * 1e3)
     return statistics.median(times)
 
 

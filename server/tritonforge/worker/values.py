@@ -7,7 +7,7 @@ import enum
 import sys
 import zlib
 from dataclasses import dataclass, field
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -51,7 +51,7 @@ class Describing:
 
 def describe(value: Any, known: Describing, depth: int = 0) -> Value:
     """Describe any Python value; what cannot be rebuilt becomes `Opaque`."""
-    if value is None or isinstance(value, (bool, int, float, str)) and not isinstance(value, enum.Enum):
+    if value is None or (isinstance(value, (bool, int, float, str)) and not isinstance(value, enum.Enum)):
         return Scalar(_plain(value))
     if isinstance(value, torch.Tensor):
         return describe_tensor(value, known)
@@ -93,7 +93,7 @@ def _describe_named(value: Any, known: Describing, depth: int) -> Value:
             ),
         )
     target = value.fn if hasattr(value, "fn") and hasattr(value, "arg_names") else value
-    if isinstance(target, FunctionType) or (isinstance(target, type) and not isinstance(target, ModuleType)):
+    if isinstance(target, (FunctionType, type)):
         name = f"{target.__module__}:{target.__qualname__}"
         if "<" not in name and _reachable(target.__module__, target.__qualname__, value):
             return Symbol("function", name)
@@ -228,7 +228,7 @@ def sample_of(tensor: Any) -> Any:
 
 def _dense(tensor: Any) -> Any:
     """View a tensor that covers its memory without gaps as flat memory, or return None."""
-    span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
+    span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
     if span != tensor.numel():
         return None
     return tensor.as_strided((span,), (1,))

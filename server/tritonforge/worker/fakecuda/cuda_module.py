@@ -40,7 +40,7 @@ class FakeStream:
         """Return the event, recorded."""
         return event if event is not None else FakeEvent()
 
-    def __enter__(self) -> FakeStream:
+    def __enter__(self) -> FakeStream:  # noqa: PYI034 - Self is not in Python 3.10
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -100,7 +100,7 @@ class _Scope:
         self.idx = 0
         self.prev_idx = 0
 
-    def __enter__(self) -> _Scope:
+    def __enter__(self) -> _Scope:  # noqa: PYI034 - Self is not in Python 3.10
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -117,7 +117,7 @@ def _zero(*_args: Any, **_kwargs: Any) -> int:
 
 def _own(answer: Any) -> Any:
     """Return a function of its own for one slot: torch._dynamo keeps tables keyed by function object."""
-    return lambda *args, **kwargs: answer(*args, **kwargs)
+    return lambda *args, **kwargs: answer(*args, **kwargs)  # noqa: PLW0108 - a new object is the point
 
 
 @contextlib.contextmanager
@@ -129,13 +129,15 @@ def cuda_answers(device: FakeDevice) -> dict[str, Any]:
     """Return the attributes of `torch.cuda` to replace."""
     stream = FakeStream()
     silent = (
-        "set_device", "init", "_lazy_init", "synchronize", "empty_cache", "ipc_collect", "set_stream", "manual_seed_all",
+        "set_device", "init", "_lazy_init", "synchronize", "empty_cache", "ipc_collect", "set_stream",
+        "manual_seed_all",
         "reset_peak_memory_stats", "reset_max_memory_allocated", "reset_accumulated_memory_stats", "set_rng_state",
         "set_rng_state_all", "set_per_process_memory_fraction", "_lazy_call", "_sleep", "check_error",
     )  # fmt: skip
     zeros = (
         "current_device", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
-        "memory_cached", "max_memory_cached", "_exchange_device", "_maybe_exchange_device", "utilization", "temperature",
+        "memory_cached", "max_memory_cached", "_exchange_device", "_maybe_exchange_device",
+        "utilization", "temperature",
         "initial_seed", "current_blas_handle",
     )  # fmt: skip
     scopes = ("device", "device_of", "_DeviceGuard", "stream", "StreamContext", "graph")
@@ -164,8 +166,8 @@ def cuda_answers(device: FakeDevice) -> dict[str, Any]:
         "ExternalStream": FakeStream,
         "Event": FakeEvent,
         "CUDAGraph": FakeGraph,
-        "manual_seed": lambda seed: torch.manual_seed(seed),
-        "seed": lambda: torch.seed(),
+        "manual_seed": lambda seed: torch.manual_seed(int(seed)),
+        "seed": lambda: int(torch.seed()),
         "get_rng_state": lambda *_a, **_k: torch.get_rng_state(),
         "get_rng_state_all": lambda: [torch.get_rng_state()],
         "default_generators": (torch.default_generator,),
@@ -180,9 +182,21 @@ def cuda_answers(device: FakeDevice) -> dict[str, Any]:
             range_end=_nothing,
         ),
     }
-    for name, dtype in (("Float", "float32"), ("Half", "float16"), ("BFloat16", "bfloat16"), ("Int", "int32"), ("Long", "int64"), ("Byte", "uint8"), ("Bool", "bool"), ("Double", "float64")):  # fmt: skip
+    for name, dtype in _LEGACY_TYPES:
         answers[f"{name}Tensor"] = _legacy(getattr(torch, dtype))
     return answers
+
+
+_LEGACY_TYPES = (
+    ("Float", "float32"),
+    ("Half", "float16"),
+    ("BFloat16", "bfloat16"),
+    ("Int", "int32"),
+    ("Long", "int64"),
+    ("Byte", "uint8"),
+    ("Bool", "bool"),
+    ("Double", "float64"),
+)
 
 
 def _legacy(dtype: Any) -> Any:

@@ -41,7 +41,7 @@ class TooLarge(MemoryError):
     """A tensor does not fit the memory that recording may use."""
 
 
-class FakeCudaMode(TorchFunctionMode):
+class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
     """Sees every overridable torch function while code runs as if there were a GPU."""
 
     def __init__(self, fill_empty: Callable[[Any], None] | None) -> None:
@@ -151,9 +151,7 @@ def claimed(device: Any) -> str | None:
 
 def _size_of(args: Any, kwargs: dict[str, Any]) -> list[int] | None:
     size = kwargs.get("size", args)
-    if len(size) == 1 and isinstance(size[0], (tuple, list)):
-        size = size[0]
-    elif size and isinstance(size[0], (tuple, list)):
+    if (len(size) == 1 and isinstance(size[0], (tuple, list))) or (size and isinstance(size[0], (tuple, list))):
         size = size[0]
     try:
         return [int(n) for n in size]
@@ -177,7 +175,7 @@ def move(tensor: Any, to: str) -> Any:
     return result
 
 
-def _to(mode: FakeCudaMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def _to(_mode: FakeCudaMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     tensor, rest = args[0], list(args[1:])
     goal = claimed(kwargs.pop("device", None))
     other = kwargs.pop("other", None)
@@ -194,11 +192,10 @@ def _to(mode: FakeCudaMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any
         rest.pop(0)
     if goal == "meta":
         return func(tensor, "meta", *rest, **kwargs)
-    # What is left is dtype, non_blocking, copy in their order.
-    for name, value in zip(
-        ("dtype", "non_blocking", "copy"),
-        rest if not rest or isinstance(rest[0], torch.dtype) or rest[0] is None else [None, *rest],
-    ):
+    # What is left is dtype, non_blocking, copy in their order; the dtype may be missing.
+    if rest and not (rest[0] is None or isinstance(rest[0], torch.dtype)):
+        rest.insert(0, None)
+    for name, value in zip(("dtype", "non_blocking", "copy"), rest, strict=False):
         kwargs.setdefault(name, value)
     if kwargs.get("dtype", tensor) is None:
         kwargs.pop("dtype")
@@ -266,9 +263,12 @@ _EMPTY_LIKE: set[Any] = {torch.empty_like, torch.Tensor.new_empty}
 if hasattr(torch.Tensor, "new_empty_strided"):
     _EMPTY_LIKE.add(torch.Tensor.new_empty_strided)
 _FACTORIES = _functions(
-    "empty", "empty_strided", "empty_permuted", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "arange",
-    "range", "linspace", "logspace", "eye", "tensor", "scalar_tensor", "from_numpy", "frombuffer", "from_file",
-    "tril_indices", "triu_indices", "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window",
+    "empty", "empty_strided", "empty_permuted", "zeros", "ones", "full", "rand", "randn", "randint", "randperm",
+    "arange", "range", "linspace", "logspace", "eye", "tensor", "scalar_tensor", "from_numpy", "frombuffer",
+    "from_file",
+    "tril_indices", "triu_indices",
+    "hann_window", "hamming_window", "blackman_window", "bartlett_window",
+    "kaiser_window",
     "sparse_coo_tensor", "sparse_csr_tensor",
 )  # fmt: skip
 _SPECIAL: dict[Any, Callable[[FakeCudaMode, Any, Any, dict[str, Any]], Any]] = {

@@ -28,7 +28,7 @@ def patch_torch(patches: Patches, mode: FakeCudaMode, device: FakeDevice) -> Non
     patches.set(torch.version, "cuda", "12.8" if device.backend == "cuda" else None)
     if device.backend == "hip":
         patches.set(torch.version, "hip", "6.4")
-    _patch_c(patches, device)
+    _patch_c(patches)
     _patch_defaults(patches, mode)
     _patch_re_entry(patches, mode)
     patches.set(torch, "compile", _not_compiled)
@@ -58,7 +58,7 @@ def _patch_tensor(patches: Patches) -> None:
     patches.set(torch, "get_device", get_device)
 
 
-def _patch_c(patches: Patches, device: FakeDevice) -> None:
+def _patch_c(patches: Patches) -> None:
     """Answer what generated and library code asks of `torch._C` directly."""
     zeros = ("getDevice", "exchangeDevice", "maybeExchangeDevice", "getCurrentRawStream")
     silent = ("setDevice", "synchronize", "init", "emptyCache", "ipc_collect")
@@ -131,12 +131,10 @@ def _patch_re_entry(patches: Patches, mode: FakeCudaMode) -> None:
         if name in vars(node):
             patches.set(node, name, within(vars(node)[name]))
     patches.set(threading.Thread, "run", within(threading.Thread.run))
-    custom = getattr(getattr(torch, "library", None), "CustomOpDef", None)
-    if custom is None:
-        with contextlib.suppress(ImportError):
-            from torch._library.custom_ops import CustomOpDef as custom  # noqa: N813 - torch's own name
-    if custom is not None and hasattr(custom, "register_kernel"):
-        patches.set(custom, "register_kernel", _register_on_cpu(custom.register_kernel, within))
+    with contextlib.suppress(ImportError):
+        from torch._library.custom_ops import CustomOpDef
+
+        patches.set(CustomOpDef, "register_kernel", _register_on_cpu(CustomOpDef.register_kernel, within))
     library_impl = torch.library.Library.impl
 
     def impl(self: Any, op_name: Any, fn: Any, dispatch_key: str = "", **kwargs: Any) -> Any:
@@ -190,7 +188,7 @@ def _loading_to_cpu(load: Callable[..., Any]) -> Callable[..., Any]:
     return load_here
 
 
-class _FakeGenerator(torch.Generator):
+class _FakeGenerator(torch.Generator):  # type: ignore[misc]
     """A CPU generator that takes CUDA for its device."""
 
     def __new__(cls, device: Any = "cpu") -> Any:

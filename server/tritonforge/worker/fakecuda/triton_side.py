@@ -45,4 +45,4 @@ def _run_benchmark(self: Any, *_args: Any, **_kwargs: Any) -> None:
         for x in values[:1] + values[1:][-1:]:
             xs = list(x) if isinstance(x, (list, tuple)) else [x] * len(bench.x_names)
             for line in bench.line_vals:
-                self.fn(**dict(zip(bench.x_names, xs)), **{bench.line_arg: line}, **bench.args)
+                self.fn(**dict(zip(bench.x_names, xs, strict=True)), **{bench.line_arg: line}, **bench.args)

@@ -1,1 +1,1 @@
-"""Running kernels on the CPU in Triton's interpreter: its gaps filled, every access checked, undefined values poisoned."""
+"""Kernels on the CPU in Triton's interpreter: gaps filled, accesses checked, undefined values poisoned."""

@@ -69,6 +69,7 @@ class Guard:
 
     def seen(self, kind: str, addresses: Any, itemsize: int) -> None:
         """Take note of an access that is within bounds."""
+        del kind, addresses, itemsize
 
     def _check_each(self, kind: str, addresses: Any, itemsize: int) -> None:
         flat = addresses.reshape(-1)
@@ -94,7 +95,7 @@ class Guard:
 
 
 def buffers_of(arguments: dict[str, Any]) -> list[Buffer]:
-    """Return the memory that a launch's arguments give it, whole storages: kernels may reach beyond a view on purpose."""
+    """Return the memory that a launch's arguments give it, as whole storages: kernels may reach beyond a view."""
     found: list[Buffer] = []
     tables: set[int] = set()
     for name, value in arguments.items():
@@ -105,7 +106,8 @@ def buffers_of(arguments: dict[str, Any]) -> list[Buffer]:
     if tables:
         # Tables of pointers: their targets belong to the launch as well.
         for candidate in gc.get_objects():
-            if type(candidate) is torch.Tensor and candidate.device.type != "meta" and candidate.data_ptr() in tables:
+            known = type(candidate) is torch.Tensor and candidate.device.type != "meta"
+            if known and candidate.data_ptr() in tables:
                 found.append(buffer_of("a pointer table's target", candidate))
     return found
 

@@ -25,17 +25,13 @@ def _torch(name: str) -> Callable[..., Any]:
     return compute
 
 
-def _round_half_even(x: Any) -> Any:
-    return np.rint(x)
-
-
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{
         name: getattr(np, name)
         for name in (
-            "sin cos tan sinh cosh tanh exp exp2 expm1 log log2 log10 log1p sqrt cbrt floor ceil trunc rint "
-            "fmod copysign hypot ldexp nextafter"
-        ).split()
+            "sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt",
+            "cbrt", "floor", "ceil", "trunc", "rint", "fmod", "copysign", "hypot", "ldexp", "nextafter",
+        )
     },
     **{ours: _torch(theirs) for ours, theirs in (
         ("erf", "erf"), ("erfc", "erfc"), ("erfinv", "erfinv"), ("lgamma", "lgamma"), ("normcdf", "ndtr"),
@@ -50,7 +46,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp10": lambda x: np.power(np.asarray(10, dtype=x.dtype), x),
     "pow": np.power, "fabs": np.abs, "abs": np.abs, "llabs": np.abs,
     "round": lambda x: np.trunc(x + np.copysign(np.asarray(0.5, x.dtype), x)),
-    "nearbyint": _round_half_even,
+    "nearbyint": np.rint,
     "fmin": np.fmin, "fmax": np.fmax, "min": np.minimum, "max": np.maximum,
     "fdim": lambda x, y: np.maximum(x - y, 0),
     "fma": lambda x, y, z: (x.astype(np.float64) * y + z).astype(x.dtype),
@@ -60,7 +56,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "fast_cosf": np.cos, "fast_tanf": np.tan, "fast_powf": np.power, "fast_tanhf": np.tanh,
     "fast_exp10f": lambda x: np.power(np.asarray(10, dtype=x.dtype), x),
     "saturatef": lambda x: np.clip(x, 0, 1),
-    "popc": lambda x: np.bitwise_count(x), "mulhi": lambda x, y: ((x.astype(np.int64) * y) >> 32).astype(np.int32),
+    "popc": lambda x: np.bitwise_count(x),  # noqa: PLW0108 - numpy 1 lacks it
+    "mulhi": lambda x, y: ((x.astype(np.int64) * y) >> 32).astype(np.int32),
 }  # fmt: skip
 for _mode in ("rn", "rz", "rd", "ru"):
     _FUNCTIONS[f"div_{_mode}"] = np.divide

@@ -65,7 +65,8 @@ def _patch_language_for_good() -> None:
 
 def _remember_dtypes() -> None:
     """Keep numpy's dtype for each of Triton's: the interpreter builds a table of them for every operation."""
-    original, known = interpreter._get_np_dtype, {}
+    original = interpreter._get_np_dtype
+    known: dict[str, Any] = {}
     pointer = original(tl.pointer_type(tl.int8))
 
     def of(kind: Any) -> Any:

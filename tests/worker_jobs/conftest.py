@@ -1,0 +1,49 @@
+"""Fixtures: one lane that compiles, one that interprets, and programs with changed texts."""
+
+from __future__ import annotations
+
+import pytest
+from worker_jobs_lane import PROGRAMS, ROOT, Lane, changed
+
+from tritonforge.domain.messages import Program
+
+
+@pytest.fixture(scope="session")
+def lane_cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def compile_lane(lane_cache):
+    pytest.importorskip("triton")
+    lane = Lane("compile", lane_cache)
+    yield lane
+    lane.close()
+
+
+@pytest.fixture(scope="session")
+def interpret_lane(lane_cache):
+    pytest.importorskip("triton")
+    lane = Lane("interpret", lane_cache)
+    yield lane
+    lane.close()
+
+
+@pytest.fixture
+def example():
+    """Make a `Program` of an example of the repository, with replacements in its text."""
+
+    def make(name: str, *changes: tuple[str, str]) -> Program:
+        return changed(Program(str(ROOT), f"examples/{name}.py"), *changes)
+
+    return make
+
+
+@pytest.fixture
+def program():
+    """Make a `Program` of a file in `programs/`, with replacements in its text."""
+
+    def make(file: str, *changes: tuple[str, str]) -> Program:
+        return changed(Program(str(PROGRAMS), file), *changes)
+
+    return make
