@@ -185,23 +185,27 @@ def user_frame() -> FrameType | None:
     """Return the innermost frame that is neither ours nor Triton's nor torch's."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not _is_machinery(frame.f_code.co_filename):
+        if not is_machinery(frame.f_code.co_filename):
             return frame
         frame = frame.f_back
     return None
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_machinery(filename: str) -> bool:
+def is_machinery(filename: str) -> bool:
+    """Tell whether a frame's file is ours, Triton's or torch's rather than the user's."""
+    if filename.startswith("<frozen"):
+        return True
     real = os.path.realpath(filename)
-    parts = real.replace(os.sep, "/")
-    return (
-        real.startswith(_OURS)
-        or "/site-packages/triton/" in parts
-        or "/site-packages/torch/" in parts
-        or filename.startswith("<frozen")
-        or parts.endswith(("/contextlib.py", "/functools.py"))
-    )
+    return real.startswith(_machinery()) or real.endswith((f"{os.sep}contextlib.py", f"{os.sep}functools.py"))
+
+
+@functools.lru_cache(maxsize=1)
+def _machinery() -> tuple[str, ...]:
+    import torch
+    import triton
+
+    return _OURS, *(str(Path(module.__file__).resolve().parent) + os.sep for module in (torch, triton))
 
 
 def describe_launch(event: LaunchEvent, root: str, known: Describing) -> RecordedLaunch:

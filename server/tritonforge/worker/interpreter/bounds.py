@@ -80,9 +80,9 @@ class Guard:
         outside = (at < 0) | (flat + np.uint64(itemsize) > ends)
         if outside.any():
             count = int(outside.sum())
-            raise OutOfBounds(self._describe(kind, int(flat[outside][0]), itemsize, count, flat.size))
+            raise OutOfBounds(self._describe(kind, int(flat[outside][0]), count, flat.size))
 
-    def _describe(self, kind: str, address: int, itemsize: int, count: int, lanes: int) -> str:
+    def _describe(self, kind: str, address: int, count: int, lanes: int) -> str:
         def distance(buffer: Buffer) -> int:
             return buffer.start - address if address < buffer.start else address - buffer.end
 

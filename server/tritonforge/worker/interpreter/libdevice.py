@@ -29,8 +29,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{
         name: getattr(np, name)
         for name in (
-            "sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt",
-            "cbrt", "floor", "ceil", "trunc", "rint", "fmod", "copysign", "hypot", "ldexp", "nextafter",
+            "sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p",
+            "sqrt", "cbrt", "floor", "ceil", "trunc", "rint", "fmod", "copysign", "hypot", "ldexp", "nextafter",
         )
     },
     **{ours: _torch(theirs) for ours, theirs in (

@@ -17,7 +17,7 @@ from triton.runtime.interpreter import TensorHandle, np  # type: ignore[attr-def
 from tritonforge.worker.interpreter.bounds import Guard, OutOfBounds, buffers_of
 from tritonforge.worker.interpreter.failing import KernelFailed
 from tritonforge.worker.interpreter.poison import ORIGINAL, Poison
-from tritonforge.worker.launching import _is_machinery, constexpr_names, resolve_grid
+from tritonforge.worker.launching import constexpr_names, is_machinery, resolve_grid
 
 
 @dataclass
@@ -85,7 +85,7 @@ def _failed(kernel: Any, error: BaseException, at: tuple[int, int, int]) -> Kern
     line = None
     for link in (error, root):
         for frame in traceback.extract_tb(link.__traceback__):
-            if not _is_machinery(frame.filename):
+            if not is_machinery(frame.filename):
                 line = frame.lineno
     said = " ".join(str(root).split())[:300] or type(root).__name__
     what = said if isinstance(root, (OutOfBounds, NotImplementedError)) else f"{type(root).__name__}: {said}"

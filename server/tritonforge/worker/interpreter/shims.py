@@ -59,6 +59,8 @@ def _patch_language_for_good() -> None:
 
     visible = FunctionType(template.__code__, {"tl": tl, "core": tl.core, "triton": triton})
     interpreter._patch_lang(visible)
+    # Up to Triton 3.6 this was `int(array of one element)`, which numpy 2.4 refuses.
+    tl.tensor.__index__ = lambda self: int(self.handle.data.reshape(-1)[0])
     kept: Any = _Kept()
     interpreter._patch_lang = lambda _fn: kept
 
