@@ -4,7 +4,7 @@ import pytest
 from worker_jobs_lane import PROGRAMS
 
 from tritonforge.domain.launch import Distribution, ExactValues, Scalar, Tensor
-from tritonforge.domain.messages import Program, Record
+from tritonforge.domain.messages import Compile, Program, Record
 from tritonforge.worker.failures import JobFailed
 
 pytestmark = pytest.mark.triton
@@ -148,3 +148,15 @@ def test_nothing_is_written_beside_the_users_files(compile_lane, tmp_path):
     (tmp_path / "kernel.py").write_text("import helper\nimport torch\nx = torch.zeros(helper.SIZE, device='cuda')\n")
     compile_lane.do(Record(Program(str(tmp_path), "kernel.py"), "module"))
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["helper.py", "kernel.py"]
+
+
+def test_module_level_launches_are_recorded_each_time_and_can_be_repeated(compile_lane, tmp_path):
+    text = (
+        PROGRAMS / "kernels.py"
+    ).read_text() + "\ntest_inline()\ntuned_kernel[(1,)](X := torch.ones(8, device='cuda'), X, 8)\n"
+    (tmp_path / "launching.py").write_text(text)
+    launching = Program(str(tmp_path), "launching.py")
+    for _ in range(2):
+        calls = compile_lane.do(Record(launching, "module")).calls
+        assert [c.function for c in calls] == ["test_inline", "__module__"]
+    assert len(compile_lane.do(Compile(launching, calls[1], "sm_90", artefacts=())).launches) == 2

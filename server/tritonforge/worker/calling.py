@@ -17,7 +17,7 @@ from tritonforge.domain.codec import encode
 from tritonforge.domain.launch import Call, KernelLaunch, Scalar
 from tritonforge.worker.failures import JobFailed
 from tritonforge.worker.launching import scalar_option
-from tritonforge.worker.loading import Loaded, load, run_as_main
+from tritonforge.worker.loading import Loaded, reload, run_as_main
 
 MAIN = "__main__"
 """The function name of a call that runs the program's file as a script."""
@@ -51,7 +51,7 @@ def runnable(loaded: Loaded, call: Call) -> Runnable:
     if call.function == MAIN:
         return Runnable(lambda _a, _k: run_as_main(loaded.program) and None, ())
     if call.function == MODULE:
-        return Runnable(lambda _a, _k: _import_again(loaded), ())
+        return Runnable(lambda _a, _k: reload(loaded.program) and None, ())
     function = _find(loaded, call)
     return Runnable(lambda a, k: function(*a, **k), _positional_names(function))
 
@@ -71,13 +71,6 @@ def _positional_names(function: Any) -> tuple[str, ...]:
     except (TypeError, ValueError):
         return ()
     return tuple(p.name for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD})
-
-
-def _import_again(loaded: Loaded) -> None:
-    from tritonforge.worker import loading
-
-    loading._loaded.pop(loaded.digest, None)
-    load(loaded.program)
 
 
 def _kernel_runnable(loaded: Loaded, call: Call, launch: KernelLaunch) -> Runnable:

@@ -101,6 +101,12 @@ def load(program: Program) -> Loaded:
     return loaded
 
 
+def reload(program: Program) -> Loaded:
+    """Load the program anew, so that what its file does while it is imported happens again."""
+    _loaded.pop(digest_of(program), None)
+    return load(program)
+
+
 def run_as_main(program: Program) -> Loaded:
     """Run the program's file as `__main__`, the way `python FILE` would, and return what it left.
 

@@ -15,7 +15,7 @@ from tritonforge.worker.failures import JobContext, JobFailed
 from tritonforge.worker.fakecuda import faked
 from tritonforge.worker.fakecuda.patches import Patches
 from tritonforge.worker.launching import taking_launches
-from tritonforge.worker.loading import load, raise_user_error, run_as_main
+from tritonforge.worker.loading import load, raise_user_error, reload, run_as_main
 from tritonforge.worker.recording import Recorder
 
 
@@ -64,7 +64,7 @@ def _run(request: Record, recorder: Recorder) -> None:
         return
     if request.entry == "module":
         with recorder.watching(MODULE):
-            load(program)
+            reload(program)
         return
     loaded = load(program)
     with loaded.active() as module:
