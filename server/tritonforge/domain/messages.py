@@ -150,6 +150,7 @@ class InputOutcome:
     detail: str = ""
     worst_error: float | None = None
     original_error: float | None = None
+    out_of_bounds: bool = False
     difference: Difference | None = None
     inputs_changed: tuple[str, ...] = ()
     outputs: int = 0

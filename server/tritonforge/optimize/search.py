@@ -84,6 +84,20 @@ class Attempt:
         ]
         return max(values, default=64)
 
+    def has_wanted_config(self) -> bool:
+        """Tell whether its first launch really runs with the parameters that the candidate's title promises."""
+        wanted = {
+            name: value
+            for rewrite, parameters in self.candidate.rewrites
+            if rewrite == LAUNCH_PARAMETERS
+            for name, value in parameters
+        }
+        if self.first is None:
+            return not wanted
+        config = self.first.launch.config
+        shown = {name: str(v.value) for name, v in (*config.constexprs, *config.options) if isinstance(v, Scalar)}
+        return all(shown.get(name, value) == value for name, value in wanted.items())
+
     def at_roofline(self, share: float) -> bool:
         """Tell whether every launch reaches `share` of its roofline."""
         places = [a.roofline.fraction or 0.0 if a.roofline else 0.0 for a in self.assessed]

@@ -89,6 +89,8 @@ async def _compile(search: Search, attempt: Attempt) -> None:
         return
     if attempt.compile_error or not attempt.assessed:
         search.drop(attempt, attempt.compile_error or "it launches nothing")
+    elif not attempt.has_wanted_config():
+        search.drop(attempt, "the edit does not reach the launch: something else decides the value")
 
 
 async def time_side_by_side(search: Search, attempts: Sequence[Attempt], *, samples: int) -> tuple[Samples, ...]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tritonforge.domain.candidate import Verdict
 from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import Compare, CompareOnDevice, Difference, InputOutcome, Limits, Program, Tolerance
 from tritonforge.jobs import Worker
-from tritonforge.verify.inputs import Groups, Variation, find_groups, variations
+from tritonforge.verify.inputs import Groups, SelfCheck, Variation, find_groups, variations
 from tritonforge.verify.resizing import describe
 
-INTERPRET_LIMITS = Limits(seconds=120.0, memory_bytes=8 << 30)
+LIMITS = Limits(seconds=120.0, memory_bytes=64 << 30)
+LEAST_INPUTS = 2
+"""A candidate passes only when at least this many inputs of each call could be compared."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,27 @@ class Trialled:
     difference: Difference | None = None
 
 
+@dataclass(frozen=True)
+class Tried:
+    """One input with what happened on it."""
+
+    variation: Variation
+    outcome: InputOutcome
+    on_device: bool
+
+    @property
+    def text(self) -> str:
+        """One line: the call, the outcome, what was special about it and where it ran."""
+        place = " on the GPU" if self.on_device else ""
+        return f"{describe(self.variation.call)}{place}: {_outcome(self.outcome)} ({self.variation.about})"
+
+
 @dataclass
 class Gate:
     """Checks candidates of one program against the calls that it is used with.
 
-    Inputs depend on the original and the seed alone, so what is found out about them is kept between candidates, and the
-    seed in hexadecimal (`Verdict.replay`) repeats the very same check.
+    Inputs depend on the original and the seed alone, so what is found out about them is kept between candidates, and
+    the seed in hexadecimal (`Verdict.replay`) repeats the very same check.
     """
 
     worker: Worker
@@ -50,91 +67,115 @@ class Gate:
             candidate: the edited program.
             tile: the largest tile size that either side uses, so that sizes cross it.
         """
-        tried: list[tuple[Variation, InputOutcome]] = []
-        device: list[tuple[Variation, InputOutcome]] = []
+        tried: list[Tried] = []
+        silent: list[str] = []
         for call in self.calls:
             groups = await self._groups_of(call)
             wanted = variations(call, groups, tile=tile, seed=self.seed)
-            tried += await self._compare(candidate, wanted)
-            if _failed(tried):
-                break
-            if self.on_device:
+            own = await self._compare(candidate, wanted)
+            if self.on_device and not _failed(own):
                 full = dataclasses.replace(call, seed=self.seed + 101, launches=())
-                device += await self._compare_on_device(candidate, (*wanted, Variation(full, "as recorded")))
-                if _failed(device):
-                    break
-        return _judge(tried, device, self.tolerance, replay=f"{self.seed:08x}")
+                own += await self._compare_on_device(candidate, (*wanted, Variation(full, "as recorded")))
+            tried += own
+            if _failed(own):
+                break
+            if sum(one.outcome.status == "equal" and one.outcome.outputs > 0 for one in own) < LEAST_INPUTS:
+                silent.append(next((one.outcome.detail for one in own if one.outcome.detail), "it changes nothing"))
+        return _judge(tried, silent, self.tolerance, replay=f"{self.seed:08x}", on_device=self.on_device)
 
     async def _groups_of(self, call: Call) -> Groups:
         if call.id not in self._groups:
-
-            async def self_check(calls: Sequence[Call]) -> Sequence[InputOutcome]:
-                request = Compare(self.original, self.original, tuple(calls), self.tolerance, stop_at_first=False)
-                return (await self.worker.run(request, limits=INTERPRET_LIMITS)).outcomes
-
-            self._groups[call.id] = await find_groups(call, self_check)
+            found = await find_groups(call, self._on_original(Compare))
+            if not found.groups and self.on_device:
+                # What the interpreter cannot run at all, the GPU may; only accesses out of bounds stay unseen then.
+                found = await find_groups(call, self._on_original(CompareOnDevice))
+            self._groups[call.id] = found
         return self._groups[call.id]
 
-    async def _compare(self, candidate: Program, wanted: tuple[Variation, ...]) -> list[tuple[Variation, InputOutcome]]:
+    def _on_original(self, job: type[Compare | CompareOnDevice]) -> SelfCheck:
+        async def self_check(calls: Sequence[Call]) -> Sequence[InputOutcome]:
+            request = job(self.original, self.original, tuple(calls), self.tolerance, stop_at_first=False)
+            return (await self.worker.run(request, limits=LIMITS)).outcomes
+
+        return self_check
+
+    async def _compare(self, candidate: Program, wanted: tuple[Variation, ...]) -> list[Tried]:
         request = Compare(self.original, candidate, tuple(v.call for v in wanted), self.tolerance)
-        result = await self.worker.run(request, limits=INTERPRET_LIMITS)
-        return list(zip(wanted, result.outcomes, strict=False))
+        result = await self.worker.run(request, limits=LIMITS)
+        return [Tried(v, o, on_device=False) for v, o in zip(wanted, result.outcomes, strict=False)]
 
-    async def _compare_on_device(
-        self, candidate: Program, wanted: tuple[Variation, ...]
-    ) -> list[tuple[Variation, InputOutcome]]:
+    async def _compare_on_device(self, candidate: Program, wanted: tuple[Variation, ...]) -> list[Tried]:
         request = CompareOnDevice(self.original, candidate, tuple(v.call for v in wanted), self.tolerance)
-        result = await self.worker.run(request, limits=INTERPRET_LIMITS)
-        return list(zip(wanted, result.outcomes, strict=False))
+        result = await self.worker.run(request, limits=LIMITS)
+        return [Tried(v, o, on_device=True) for v, o in zip(wanted, result.outcomes, strict=False)]
 
 
-def _failed(outcomes: Sequence[tuple[Variation, InputOutcome]]) -> bool:
-    return any(outcome.status in ("different", "candidate-failed") for _, outcome in outcomes)
+def _failed(tried: Sequence[Tried]) -> bool:
+    return any(one.outcome.status in ("different", "candidate-failed") for one in tried)
 
 
 def _judge(
-    interpreted: Sequence[tuple[Variation, InputOutcome]],
-    device: Sequence[tuple[Variation, InputOutcome]],
-    tolerance: Tolerance,
-    *,
-    replay: str,
+    tried: Sequence[Tried], silent: Sequence[str], tolerance: Tolerance, *, replay: str, on_device: bool
 ) -> Trialled:
-    everything = [*interpreted, *device]
-    says_something = [(v, o) for v, o in everything if o.status != "original-failed"]
-    failing = next(((v, o) for v, o in says_something if o.status != "equal"), None)
-    errors = [o.worst_error for _, o in says_something if o.worst_error is not None]
-    own = [o.original_error for _, o in says_something if o.original_error is not None]
-    compared = sum(o.outputs for _, o in says_something)
-    reason, accepted = "", False
+    informative = [one for one in tried if one.outcome.status != "original-failed"]
+    failing = next((one for one in informative if one.outcome.status != "equal"), None)
+    errors = [one.outcome.worst_error for one in informative if one.outcome.worst_error is not None]
+    own = [one.outcome.original_error for one in informative if one.outcome.original_error is not None]
     if failing:
-        reason = f"{failing[1].detail or failing[1].status} on {describe(failing[0].call)} ({failing[0].about})"
-    elif not says_something:
-        first = everything[0][1].detail if everything else "no input"
-        reason = f"nothing could be compared: the original fails on every input that was tried ({first})"
-    elif not compared:
-        reason = "nothing could be compared: the call returns and changes nothing"
+        why = failing.outcome.detail or failing.outcome.status
+        reason = f"{why} on {describe(failing.variation.call)} ({failing.variation.about})"
+    elif silent:
+        reason = f"too little could be compared: {silent[0]}"
     else:
-        accepted = True
-        reason = f"same results on {len(says_something)} inputs"
+        reason = f"same results on {len(informative)} inputs"
     verdict = Verdict(
-        accepted=accepted,
+        accepted=failing is None and not silent,
         reason=reason,
-        inputs=tuple(f"{describe(v.call)}: {_outcome(o)} ({v.about})" for v, o in everything),
-        oracle="the original kernel through its host function"
-        + (" in Triton's interpreter and on the GPU" if device else " in Triton's interpreter"),
+        inputs=tuple(one.text for one in tried),
+        oracle="the original kernel through its host function in Triton's interpreter"
+        + (" and on the GPU" if on_device else ""),
         tolerance=f"{tolerance.ulps:g} ulp of the output's type plus {tolerance.relative:g} of the output's scale; "
         "integers, NaN and Inf exact",
         worst_error=max(errors, default=None),
         baseline_error=max(own, default=None),
-        checks=_checks(interpreted, device),
+        checks=_checks(tried),
         replay=replay,
     )
     return Trialled(
         verdict,
-        tuple(v.call for v, _ in everything),
-        describe(failing[0].call) if failing else "",
-        failing[1].difference if failing else None,
+        tuple(one.variation.call for one in tried),
+        describe(failing.variation.call) if failing else "",
+        failing.outcome.difference if failing else None,
     )
+
+
+def _checks(tried: Sequence[Tried]) -> dict[str, str]:
+    """Name what was checked: each check looks at the inputs that can show its fault."""
+    interpreted = [one for one in tried if not one.on_device]
+    checks = {
+        "results": _check(tried, lambda o: (o.status == "different" and not o.inputs_changed) or _crashed(o)),
+        "within bounds": _check(interpreted, lambda o: o.out_of_bounds),
+        "inputs unchanged": _check(tried, lambda o: bool(o.inputs_changed)),
+    }
+    for name, about in (("off the tile boundary", "tail"), ("special values", "NaN")):
+        checks[name] = _check([one for one in tried if about in one.variation.about], lambda o: o.status != "equal")
+    on_device = [one for one in tried if one.on_device]
+    checks["on the GPU"] = _check(on_device, lambda o: o.status != "equal") if on_device else "skipped: no GPU here"
+    return checks
+
+
+def _crashed(outcome: InputOutcome) -> bool:
+    return outcome.status == "candidate-failed" and not outcome.out_of_bounds
+
+
+def _check(tried: Sequence[Tried], is_bad: Callable[[InputOutcome], bool]) -> str:
+    informative = [one for one in tried if one.outcome.status != "original-failed"]
+    bad = next((one for one in informative if is_bad(one.outcome)), None)
+    if bad:
+        return f"failed: {bad.outcome.detail or bad.outcome.status} ({bad.variation.about})"
+    if not informative:
+        return "skipped: the original fails on it" if tried else "skipped: no such input for this call"
+    return "passed"
 
 
 def _outcome(outcome: InputOutcome) -> str:
@@ -143,32 +184,3 @@ def _outcome(outcome: InputOutcome) -> str:
     if outcome.status == "equal":
         return "equal" if not outcome.worst_error else f"equal within tolerance, worst error {outcome.worst_error:.1e}"
     return outcome.detail or outcome.status
-
-
-def _checks(
-    interpreted: Sequence[tuple[Variation, InputOutcome]], device: Sequence[tuple[Variation, InputOutcome]]
-) -> dict[str, str]:
-    """Name what was checked; one bad outcome fails the check that it belongs to and leaves the others as they are."""
-    checks = {
-        "results": "passed",
-        "within bounds": "passed",
-        "inputs unchanged": "passed",
-        "off the tile boundary": "passed",
-        "special values": "passed",
-        "on the GPU": "passed" if device else "skipped: no GPU on this target",
-    }
-    for variation, outcome in [*interpreted, *device]:
-        if outcome.status == "candidate-failed":
-            checks["within bounds" if "bounds" in outcome.detail else "results"] = f"failed: {outcome.detail}"
-        elif outcome.status == "different":
-            name = "inputs unchanged" if outcome.inputs_changed else "results"
-            checks[name] = f"failed: {outcome.detail} on {variation.about}"
-    for name, about in (("off the tile boundary", "tail"), ("special values", "NaN")):
-        matching = [o for v, o in interpreted if about in v.about]
-        if not matching:
-            checks[name] = "skipped: no such input for this call"
-        elif all(o.status == "original-failed" for o in matching):
-            checks[name] = "skipped: the original fails on it"
-        elif any(o.status in ("different", "candidate-failed") for o in matching):
-            checks[name] = "failed: see the inputs"
-    return checks

@@ -23,6 +23,8 @@ SelfCheck = Callable[[Sequence[Call]], Awaitable[Sequence[InputOutcome]]]
 
 _MAX_PLACES = 12
 _BASE = 48
+SEEDS_AS_RECORDED = 3
+"""Inputs of a call whose sizes cannot be changed: the same sizes with other values."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,10 @@ def variations(call: Call, groups: Groups, *, tile: int, seed: int) -> tuple[Var
         seed: the first seed; every input gets its own.
     """
     if not groups.groups:
-        return (Variation(dataclasses.replace(call, seed=seed, launches=()), f"as recorded: {groups.note}"),)
+        return tuple(
+            Variation(dataclasses.replace(call, seed=seed + index, launches=()), f"as recorded: {groups.note}")
+            for index in range(SEEDS_AS_RECORDED)
+        )
     # Sizes are odd and all different, so that a swapped axis, a stride or a tail cannot hide.
     small = [19 + 6 * index for index in range(len(groups.groups))]
     out: list[Variation] = []

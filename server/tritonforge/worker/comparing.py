@@ -27,6 +27,10 @@ _cache: OrderedDict[str, Outputs] = OrderedDict()
 class RunFailed(Exception):
     """A program did not get through a call; the text says why, with the line where known."""
 
+    def __init__(self, message: str, *, out_of_bounds: bool = False) -> None:
+        super().__init__(message)
+        self.out_of_bounds = out_of_bounds
+
 
 @dataclass(frozen=True)
 class Where:
@@ -68,7 +72,13 @@ def _compare_on(
         got = run_call(request.candidate, call, where, CANDIDATE)
     except RunFailed as error:
         seconds = time.perf_counter() - started
-        return InputOutcome("candidate-failed", str(error), original_error=moved, seconds=seconds)
+        return InputOutcome(
+            "candidate-failed",
+            str(error),
+            original_error=moved,
+            out_of_bounds=error.out_of_bounds,
+            seconds=seconds,
+        )
     seconds = time.perf_counter() - started
     found = _compare_kept(want, got, request.tolerance)
     return InputOutcome(
@@ -148,9 +158,9 @@ def run_call(program: Program, call: Call, where: Where, poison: Poison, *, nudg
             if where.is_fatal(error):
                 who = "original" if poison is ORIGINAL else "candidate"
                 raise JobFailed("cuda-error", f"The {who} broke the GPU's context: {_why(error, program)}") from error
-            raise RunFailed(_why(error, program)) from error
+            raise RunFailed(_why(error, program), out_of_bounds=getattr(error, "out_of_bounds", False)) from error
         if rebuilt.overrun():
-            raise RunFailed("a kernel writes beside the memory of an argument")
+            raise RunFailed("a kernel writes beside the memory of an argument", out_of_bounds=True)
         with torch._C.DisableTorchFunction():
             return _outputs(result, rebuilt, before, launches, poison)
 

@@ -206,18 +206,35 @@ class Recorder:
 def _described_arguments(
     frame: FrameType, function: FunctionType, known: Describing
 ) -> tuple[tuple[Value, ...], tuple[tuple[str, Value], ...]]:
-    """Describe a frame's arguments in the form in which they can be passed again."""
+    """Describe a frame's arguments in the form in which they can be passed again.
+
+    What equals its default is left out, so that a version of the function with another default (a block size, say)
+    shows its effect when the call is repeated.
+    """
     code, values = frame.f_code, frame.f_locals
     names = code.co_varnames
-    positional = [describe(values[n], known) for n in names[: code.co_argcount]]
-    keywords = [(n, describe(values[n], known)) for n in names[code.co_argcount :][: code.co_kwonlyargcount]]
     at = code.co_argcount + code.co_kwonlyargcount
-    if code.co_flags & inspect.CO_VARARGS:
-        positional += [describe(v, known) for v in values[names[at]]]
-        at += 1
+    extra = values[names[at]] if code.co_flags & inspect.CO_VARARGS else ()
+    defaults = function.__defaults__ or ()
+    first = code.co_argcount - len(defaults)
+    positional: list[Value] = []
+    keywords: list[tuple[str, Value]] = []
+    for index, name in enumerate(names[: code.co_argcount]):
+        omitted = index >= first and values[name] is defaults[index - first] and not extra
+        if omitted:
+            continue
+        if len(positional) == index:
+            positional.append(describe(values[name], known))
+        else:
+            keywords.append((name, describe(values[name], known)))
+    given = function.__kwdefaults__ or {}
+    for name in names[code.co_argcount : at]:
+        if name not in given or values[name] is not given[name]:
+            keywords.append((name, describe(values[name], known)))
+    positional += [describe(v, known) for v in extra]
     if code.co_flags & inspect.CO_VARKEYWORDS:
-        keywords += [(n, describe(v, known)) for n, v in values[names[at]].items()]
-    del function
+        rest = values[names[at + bool(code.co_flags & inspect.CO_VARARGS)]]
+        keywords += [(n, describe(v, known)) for n, v in rest.items()]
     return tuple(positional), tuple(keywords)
 
 

@@ -186,6 +186,11 @@ def _value(raw: str, offset: int, integers: Mapping[str, int], place: _Place) ->
     tensor = _TENSOR.fullmatch(raw)
     if tensor:
         return _tensor(tensor, offset, integers, place)
+    begun = _TENSOR.match(raw)
+    if begun:
+        rest = raw[begun.end() :]
+        at = offset + begun.end() + len(rest) - len(rest.lstrip())
+        raise place.error(at, f"expected name=value, found {rest.split()[0]!r}.")
     try:
         node = ast.parse(raw, mode="eval").body
     except SyntaxError:

@@ -90,7 +90,9 @@ def _failed(kernel: Any, error: BaseException, at: tuple[int, int, int]) -> Kern
     said = " ".join(str(root).split())[:300] or type(root).__name__
     what = said if isinstance(root, (OutOfBounds, NotImplementedError)) else f"{type(root).__name__}: {said}"
     place = f"line {line}, " if line else ""
-    return KernelFailed(f"{kernel.fn.__name__} ({place}program {at}): {what}", line)
+    return KernelFailed(
+        f"{kernel.fn.__name__} ({place}program {at}): {what}", line, out_of_bounds=isinstance(root, OutOfBounds)
+    )
 
 
 def masked_load(original: Any) -> Any:
