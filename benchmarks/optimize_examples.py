@@ -9,7 +9,7 @@ operator on the same arguments, timed with `triton.testing.do_bench`.
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import json
 import platform
 import subprocess
@@ -29,10 +29,12 @@ def bench(f): return triton.testing.do_bench(f, warmup=50, rep=300, return_mode=
 a = torch.randn(4096, 4096, device="cuda", dtype=torch.float16); b = torch.randn_like(a)
 x = torch.randn(16777259, device="cuda"); y = torch.randn_like(x)
 s = torch.randn(8192, 4096, device="cuda")
+scale_shift = torch.compile(lambda x, y: x * 0.5 + y)
+def row(what, f): return {"what": what, "time_us": bench(f)}
 print(json.dumps({
-    "examples/matmul.py::matmul_kernel": {"what": "torch.matmul (cuBLAS)", "time_us": bench(lambda: a @ b)},
-    "examples/scale_shift.py::scale_shift_kernel": {"what": "torch: x * scale + y (two kernels)", "time_us": bench(lambda: x * 0.5 + y)},
-    "examples/row_softmax.py::row_softmax_kernel": {"what": "torch.softmax", "time_us": bench(lambda: torch.softmax(s, 1))},
+    "examples/matmul.py::matmul_kernel": row("torch.matmul (cuBLAS)", lambda: a @ b),
+    "examples/scale_shift.py::scale_shift_kernel": row("torch.compile of x * scale + y", lambda: scale_shift(x, y)),
+    "examples/row_softmax.py::row_softmax_kernel": row("torch.softmax", lambda: torch.softmax(s, 1)),
 }))
 """
 
@@ -51,7 +53,7 @@ def environment() -> dict[str, object]:
     ) if found["gpu"] else None  # fmt: skip
     found["driver"] = smi.stdout.strip() if smi and smi.returncode == 0 else None
     found["machine"] = platform.machine()
-    found["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
+    found["date"] = dt.datetime.now(dt.UTC).date().isoformat()
     return found
 
 

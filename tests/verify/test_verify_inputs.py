@@ -106,7 +106,7 @@ def test_recorded_indices_stay_valid_when_the_table_shrinks():
     indices = np.arange(4096, dtype=np.int32)[::-1]
     index = tensor(4096, dtype="int32", values=ExactValues(zlib.compress(indices.tobytes())))
     call = Call("", "m.py", "gather", (tensor(4096, 64), index))
-    sizes = {place: 40 for place in places(call)}
+    sizes = dict.fromkeys(places(call), 40)
     _, small = resize(call, sizes, seed=1).arguments
     values = np.frombuffer(zlib.decompress(small.values.data), dtype=np.int32)
     assert values.size == 40
@@ -115,7 +115,7 @@ def test_recorded_indices_stay_valid_when_the_table_shrinks():
 
 def test_an_element_count_given_beside_its_tensor_follows_it():
     call = Call("", "m.py", "f", (tensor(64, 128), Scalar(64 * 128), Scalar(3)))
-    resized = resize(call, {place: 20 for place in places(call)}, seed=1)
+    resized = resize(call, dict.fromkeys(places(call), 20), seed=1)
     assert [a.value for a in resized.arguments[1:]] == [400, 3]
 
 

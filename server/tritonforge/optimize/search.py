@@ -23,6 +23,9 @@ from tritonforge.profiling.statistics import summarise
 from tritonforge.rewrite import Engine
 from tritonforge.workload.subject import Subject
 
+LAUNCH_PARAMETERS = "launch-parameters"
+"""The rewrite whose parameters are values of the launch."""
+
 Stage = Literal["assess", "compile", "measure", "verify", "confirm"]
 
 

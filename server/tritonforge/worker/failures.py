@@ -7,7 +7,7 @@ from typing import Protocol
 from tritonforge.domain.messages import Failure, FailureKind
 
 
-class JobFailed(Exception):  # noqa: N818 - it is the job that failed
+class JobFailed(Exception):
     """Raised by a handler to end its job with a typed failure."""
 
     def __init__(

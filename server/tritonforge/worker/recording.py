@@ -228,9 +228,11 @@ def _described_arguments(
         else:
             keywords.append((name, describe(values[name], known)))
     given = function.__kwdefaults__ or {}
-    for name in names[code.co_argcount : at]:
-        if name not in given or values[name] is not given[name]:
-            keywords.append((name, describe(values[name], known)))
+    keywords += [
+        (name, describe(values[name], known))
+        for name in names[code.co_argcount : at]
+        if name not in given or values[name] is not given[name]
+    ]
     positional += [describe(v, known) for v in extra]
     if code.co_flags & inspect.CO_VARKEYWORDS:
         rest = values[names[at + bool(code.co_flags & inspect.CO_VARARGS)]]

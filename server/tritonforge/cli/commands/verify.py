@@ -36,7 +36,8 @@ def verify(kernel: str, candidate: str, **options: Any) -> int:
     """Compare a candidate with the original on many inputs; exit with 1 when it is refused.
 
     Both are run through the host function that launches the kernel (same name and parameters in both files), so the
-    candidate may change its grid and constexprs. With a launch spec above the kernel, the kernels are launched directly.
+    candidate may change its grid and constexprs. With a launch spec above the kernel, the kernels are launched
+    directly.
     """
     original = select_one(kernel)
     path = candidate if "::" in candidate else _same_kernel(candidate, original.kernels[0])
