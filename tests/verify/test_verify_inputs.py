@@ -71,6 +71,14 @@ def test_every_size_crosses_the_tile_once_with_a_tail():
     assert all(a.shape[1] == b.shape[0] for a, b in chosen)
 
 
+def test_a_size_that_counts_programs_stays_small():
+    call = Call("", "m.py", "softmax", (tensor(8192, 2048),))
+    found = asyncio.run(find_groups(call, original(lambda x: True)))
+    chosen = variations(call, found, tile=4096, seed=1, grid=frozenset({8192}))
+    assert max(v.call.arguments[0].shape[0] for v in chosen) < 200
+    assert max(v.call.arguments[0].shape[1] for v in chosen) > 4096
+
+
 def test_every_input_has_a_seed_of_its_own():
     call = Call("", "m.py", "f", (tensor(4096),))
     found = asyncio.run(find_groups(call, original(lambda x: True)))

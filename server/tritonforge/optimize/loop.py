@@ -79,7 +79,13 @@ async def _run(search: Search) -> str:
         return problem
     if search.original.at_roofline(AT_ROOFLINE):
         return "the kernel is at its roofline"
-    gate = Gate(search.session.worker, search.subject.program(), search.subject.calls, on_device=search.measured)
+    gate = Gate(
+        search.session.worker,
+        search.subject.program(),
+        search.subject.calls,
+        on_device=search.measured,
+        grid=frozenset(extent for a in search.original.assessed for extent in a.launch.config.grid if extent > 1),
+    )
     for _ in range(MAX_ROUNDS):
         before = search.suggestion
         reason = await _round(search, gate)

@@ -48,6 +48,8 @@ class Tried:
 class Gate:
     """Checks candidates of one program against the calls that it is used with.
 
+    `grid` holds the extents of the original's grids: what the sizes of a call that count programs are told by.
+
     Inputs depend on the original and the seed alone, so what is found out about them is kept between candidates, and
     the seed in hexadecimal (`Verdict.replay`) repeats the very same check.
     """
@@ -56,6 +58,7 @@ class Gate:
     original: Program
     calls: tuple[Call, ...]
     on_device: bool = False
+    grid: frozenset[int] = frozenset()
     seed: int = field(default_factory=lambda: random.SystemRandom().randrange(1 << 30))
     tolerance: Tolerance = field(default_factory=Tolerance)
     _groups: dict[str, Groups] = field(default_factory=dict)
@@ -71,7 +74,7 @@ class Gate:
         silent: list[str] = []
         for call in self.calls:
             groups = await self._groups_of(call)
-            wanted = variations(call, groups, tile=tile, seed=self.seed)
+            wanted = variations(call, groups, tile=tile, seed=self.seed, grid=self.grid)
             own = await self._compare(candidate, wanted)
             if self.on_device and not _failed(own):
                 full = dataclasses.replace(call, seed=self.seed + 101, launches=())

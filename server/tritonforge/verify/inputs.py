@@ -109,7 +109,9 @@ def _paired_with(place: Place, paired: set[tuple[Place, Place]]) -> set[Place]:
     return {b for a, b in paired if a == place} | {a for a, b in paired if b == place}
 
 
-def variations(call: Call, groups: Groups, *, tile: int, seed: int) -> tuple[Variation, ...]:
+def variations(
+    call: Call, groups: Groups, *, tile: int, seed: int, grid: frozenset[int] = frozenset()
+) -> tuple[Variation, ...]:
     """Return the inputs for one candidate.
 
     Args:
@@ -117,6 +119,8 @@ def variations(call: Call, groups: Groups, *, tile: int, seed: int) -> tuple[Var
         groups: which of its sizes change together.
         tile: the largest tile size that the original or the candidate uses.
         seed: the first seed; every input gets its own.
+        grid: extents of the grids of the recorded launches. A size that is one of them counts programs, not elements
+            of a tile: it has no tail to cross, and thousands of programs would take minutes to interpret.
     """
     if not groups.groups:
         return tuple(
@@ -131,7 +135,9 @@ def variations(call: Call, groups: Groups, *, tile: int, seed: int) -> tuple[Var
         chosen = {place: size for group, size in zip(groups.groups, sizes, strict=True) for place in group}
         out.append(Variation(resize(call, chosen, seed=seed + len(out), values=values), about))
 
-    for index in range(len(groups.groups)):
+    for index, group in enumerate(groups.groups):
+        if all(place.size in grid for place in group):
+            continue
         sizes = [tile + tile // 2 + 5 if at == index else size for at, size in enumerate(small)]
         add(sizes, "one size over a tile, with a tail")
     aligned = max(16, min(tile, 128))

@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 
 from tritonforge.domain.messages import Program
 from tritonforge.worker.failures import JobFailed
-from tritonforge.worker.places import absolute, in_workspace, relative
+from tritonforge.worker.places import absolute, in_workspace, real_path, relative
 
 _RELATIVE_IMPORT = re.compile(r"^\s*from\s+\.", re.MULTILINE)
 _loaded: dict[str, Loaded] = {}
@@ -212,7 +212,7 @@ def _is_workspace_module(module: Any, root: str, overlays: Mapping[str, str]) ->
         # A namespace package: its folders say whose it is. Lazy modules must not be asked for attributes.
         paths = module.__dict__.get("__path__")
         return isinstance(paths, Iterable) and any(in_workspace(str(p), root) for p in list(paths))
-    return in_workspace(str(file), root) or (bool(overlays) and os.path.realpath(str(file)) in overlays)
+    return in_workspace(str(file), root) or (bool(overlays) and real_path(str(file)) in overlays)
 
 
 def _import_file(path: str, root: str, overlays: Mapping[str, str]) -> ModuleType:

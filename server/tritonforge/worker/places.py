@@ -26,6 +26,12 @@ def relative(path: str, root: str) -> str:
 
 
 @functools.lru_cache(maxsize=16384)
+def real_path(path: str) -> str:
+    """Return `os.path.realpath(path)`, asked once: every loaded module is looked at for every program that is loaded."""
+    return os.path.realpath(path)
+
+
+@functools.lru_cache(maxsize=16384)
 def in_workspace(path: str, root: str) -> bool:
     """Tell whether `path` is the user's own: under `root`, but in no environment or library folder there."""
     if not path or path.startswith("<"):

@@ -75,7 +75,9 @@ async def _verify(
             subject = workload.subject(kernel, found.calls)
             text = _as_replacement(candidate, other, kernel, found.calls)
             progress.say(f"comparing {kernel.name} with {candidate.analysis.file} …")
-            gate = Gate(session.worker, subject.program(), found.calls, on_device=session.measures)
+            gate = Gate(
+                session.worker, subject.program(), found.calls, on_device=session.measures, grid=_grids(found.calls)
+            )
             if seed is not None:
                 gate.seed = seed
             trialled = await gate.check(subject.program(text), tile=_largest_tile(found.calls, 64))
@@ -100,6 +102,10 @@ def _as_replacement(candidate: Selected, other: Kernel, kernel: Kernel, calls: t
     if other.name == kernel.name or not any(call.kernel_launch for call in calls):
         return candidate.text
     return f"{candidate.text}\n\n{kernel.name} = {other.name}\n"
+
+
+def _grids(calls: tuple[Call, ...]) -> frozenset[int]:
+    return frozenset(extent for call in calls for launch in call.launches for extent in launch.grid if extent > 1)
 
 
 def _largest_tile(calls: tuple[Call, ...], least: int) -> int:
