@@ -27,7 +27,7 @@ def relative(path: str, root: str) -> str:
 
 @functools.lru_cache(maxsize=16384)
 def real_path(path: str) -> str:
-    """Return `os.path.realpath(path)`, asked once: every loaded module is looked at for every program that is loaded."""
+    """Return `os.path.realpath(path)`, asked once: every loaded module is looked at for every program."""
     return os.path.realpath(path)
 
 
