@@ -136,7 +136,9 @@ def test_profile_without_a_gpu_says_that_its_time_is_predicted(workspace):
 
 
 def test_a_tiny_elementwise_block_is_found_and_widened(workspace):
-    done = tritonforge("optimize", "scale_shift.py", "--target", "offline", "--format", "json", cwd=workspace)
+    done = tritonforge(
+        "optimize", "scale_shift.py", "--target", "offline", "--budget", "12", "--format", "json", cwd=workspace
+    )
     (result,) = json_of(done, "optimize")["results"]
     assert result["bottlenecks"][0] == "block-too-small"
     assert result["best"]["speedup"] > 1.5
@@ -145,7 +147,7 @@ def test_a_tiny_elementwise_block_is_found_and_widened(workspace):
 
 def test_apply_writes_the_verified_version_and_nothing_else(workspace):
     before = {file.name: file.read_text() for file in workspace.glob("*.py")}
-    done = tritonforge("optimize", "row_softmax.py", "--target", "offline", "--apply", cwd=workspace)
+    done = tritonforge("optimize", "row_softmax.py", "--target", "offline", "--budget", "12", "--apply", cwd=workspace)
     assert done.returncode == 0, done.stderr
     after = {file.name: file.read_text() for file in workspace.glob("*.py")}
     assert {name for name in before if before[name] != after[name]} == {"row_softmax.py"}
@@ -155,7 +157,7 @@ def test_apply_writes_the_verified_version_and_nothing_else(workspace):
 
 
 def test_diff_prints_nothing_but_a_diff_that_git_applies(workspace):
-    done = tritonforge("optimize", "scale_shift.py", "--target", "offline", "--diff", cwd=workspace)
+    done = tritonforge("optimize", "scale_shift.py", "--target", "offline", "--budget", "12", "--diff", cwd=workspace)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("--- a/scale_shift.py\n+++ b/scale_shift.py\n")
     subprocess.run(["git", "apply", "--check", "-"], cwd=workspace, input=done.stdout, text=True, check=True)
@@ -169,17 +171,18 @@ def test_a_liger_operator_is_optimised_on_a_specified_launch(tmp_path):
         'file = "rms_norm.py"\nfunction = "rms_norm_forward"\n'
         'X = "fp16[2048, 4096]"\nW = "fp16[4096]"\neps = 1e-6\noffset = 0.0\ncasting_mode = "\'llama\'"\nrow_mode = "None"\n'
     )
-    done = tritonforge(
-        "optimize", "rms_norm.py::_rms_norm_forward_kernel", "rms_norm.py::_block_rms_norm_forward_kernel",
-        "--target", "offline", "--format", "json", "--no-run", cwd=tmp_path,
-    )  # fmt: skip
-    results = json_of(done, "optimize", code=done.returncode)["results"]
-    assert results, done.stderr
-    for result in results:
-        assert result["launches"]
-        assert result["trials"], result["stopped_because"]
-        if result["best"]:
-            assert result["best"]["verdict"]["accepted"]
+    arguments = ("--target", "offline", "--no-run", "--format", "json")
+    done = tritonforge("optimize", "rms_norm.py::_rms_norm_forward_kernel", *arguments, cwd=tmp_path)
+    (result,) = json_of(done, "optimize")["results"]
+    (launch,) = result["launches"]
+    assert launch["grid"] == [2048, 1, 1]
+    assert {trial["title"] for trial in result["trials"]} >= {"num_warps=4", "num_warps=16"}
+    assert all("BLOCK_SIZE" not in trial["title"] for trial in result["trials"]), "the block must cover the row"
+    if result["best"]:
+        assert result["best"]["verdict"]["accepted"]
+    other = tritonforge("optimize", "rms_norm.py::_block_rms_norm_forward_kernel", *arguments, cwd=tmp_path)
+    assert other.returncode == 4
+    assert "do not launch _block_rms_norm_forward_kernel" in other.stderr
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from tritonforge.compilation import read
 from tritonforge.diagnosis.case import Case, Gpu
 from tritonforge.diagnosis.classify import classify
 from tritonforge.domain.compilation import Compilation, Prediction
+from tritonforge.domain.errors import NoLaunchKnown
 from tritonforge.domain.finding import Bottleneck
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call, Launch, RecordedLaunch
@@ -137,6 +138,19 @@ def with_time(assessed: Assessed, time: TimeDistribution, judge: Yardstick | Non
     launch = dataclasses.replace(assessed.launch, time_us=time.median)
     case = dataclasses.replace(assessed.case, launch=launch, time=time, roofline=place)
     return dataclasses.replace(assessed, launch=launch, roofline=place, case=case, bottleneck=classify(case))
+
+
+def require_launches(assessed: Sequence[Assessed], kernel: Kernel, calls: Sequence[Call]) -> None:
+    """Check that the calls launch the kernel.
+
+    Raises:
+        NoLaunchKnown: when none does.
+    """
+    if not assessed:
+        names = ", ".join(sorted({call.function for call in calls}))
+        raise NoLaunchKnown(
+            f"The known calls ({names}) do not launch {kernel.name}.", "Give a launch spec whose arguments reach it."
+        )
 
 
 def error_of(error: JobError, kernel: Kernel) -> str:

@@ -145,14 +145,15 @@ def plain_arithmetic_dot(case: Case) -> Bottleneck | None:
 def little_reuse(case: Case) -> Bottleneck | None:
     """The dot's tile loads more than L2 can deliver."""
     small = small_tile(case)
-    if small is None or small.needed is None or small.traffic_us is None or small.floor_us is None:
+    if small is None or small.needed is None or small.loads is None or small.floor_us is None:
         return None
     return Bottleneck(
         "tile-too-small",
         0.8,
         "derived",
         f"{number(small.intensity)} FLOP per loaded byte where about {number(small.needed)} keep the tensor cores "
-        f"busy: the loads take {microseconds(small.traffic_us)}, the work {microseconds(small.floor_us)}.",
+        f"busy: the programs ask for {number(small.loads / 1e9)} GB to do what could be done in "
+        f"{microseconds(small.floor_us)}.",
         case.kernel.dots[0].range.start.line,
     )
 

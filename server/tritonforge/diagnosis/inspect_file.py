@@ -50,6 +50,8 @@ async def inspect_compiled(
                 assessed += await assess(session, program, kernel, found.calls, yardstick(session, arch), arch=arch)
         except JobError as error:
             note = error_of(error, kernel)
+        if found.calls and not assessed and not note:
+            note = f"the known calls do not launch {kernel.name}"
         launches = {one.launch.id: one.launch for one in assessed}
         findings = diagnose(kernel, [one.case for one in assessed])
         results.append(

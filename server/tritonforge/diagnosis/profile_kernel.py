@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tritonforge.diagnosis.assessment import Assessed, Yardstick, assess, with_time
+from tritonforge.diagnosis.assessment import Assessed, Yardstick, assess, require_launches, with_time
 from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.domain.finding import Bottleneck
 from tritonforge.domain.profile import Profile
@@ -27,9 +27,11 @@ async def profile(
 
     Raises:
         JobError: when a call cannot be repeated, compiled or timed.
+        NoLaunchKnown: when no call launches the kernel.
     """
     kernel = subject.kernel
     assessed = await assess(session, subject.program(), kernel, subject.calls, judge)
+    require_launches(assessed, kernel, subject.calls)
     missing = [NO_COUNTERS]
     times = {}
     if session.measures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from tritonforge.diagnosis.assessment import Yardstick, assess
+from tritonforge.diagnosis.assessment import Yardstick, assess, require_launches
 from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.results import OptimizeResult
@@ -60,6 +60,7 @@ async def optimize(
 
     Raises:
         JobError: when the original itself cannot be compiled or run.
+        NoLaunchKnown: when no call launches the kernel.
     """
     search = Search(subject, session, judge, engines, budget_s, allow_slower, on_step)
     try:
@@ -104,6 +105,7 @@ async def _assess_original(search: Search) -> str:
     subject = search.subject
     search.say("assess", f"compiling {subject.kernel.name}")
     assessed = await assess(search.session, subject.program(), subject.kernel, subject.calls, search.judge)
+    require_launches(assessed, subject.kernel, subject.calls)
     search.baseline = original = Attempt(Candidate("original", (), ()), subject.text, assessed)
     problem = ""
     if original.compile_error:

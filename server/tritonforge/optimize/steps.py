@@ -19,6 +19,8 @@ from tritonforge.workload.launches import to_launch
 
 MEASURED_GAIN = 1.02
 """A measured speedup below this is not worth a change of someone's code, even where its interval excludes 1."""
+COMPILE_SHARE = 0.6
+"""Of what is left of the budget, what compiling may take: the rest is for measuring and verifying."""
 MEASURED_AT_ONCE = 8
 MEASURED_PER_ROUND = 16
 
@@ -58,12 +60,13 @@ def propose(search: Search) -> list[Attempt]:
 async def compile_all(search: Search, attempts: Sequence[Attempt]) -> None:
     """Compile attempts in as many lanes as the worker has; drop those that do not compile."""
     done = 0
+    stop_at = search.left_s * (1 - COMPILE_SHARE)
     lanes = asyncio.Semaphore(max(1, search.session.worker.hello.lanes))
 
     async def one(attempt: Attempt) -> None:
         nonlocal done
         async with lanes:
-            await _compile(search, attempt)
+            await _compile(search, attempt, stop_at)
             done += 1
             search.say("compile", attempt.candidate.title, done, len(attempts))
 
@@ -72,8 +75,8 @@ async def compile_all(search: Search, attempts: Sequence[Attempt]) -> None:
             group.create_task(one(attempt))
 
 
-async def _compile(search: Search, attempt: Attempt) -> None:
-    if search.left_s <= 0:
+async def _compile(search: Search, attempt: Attempt, stop_at: float) -> None:
+    if search.left_s <= stop_at:
         search.drop(attempt, "not tried: budget spent")
         return
     kernel = search.kernel_in(attempt.text)

@@ -32,7 +32,7 @@ def _look(case: Case) -> Iterable[Observation]:
                 "measured" if ceilings == "measured" else "derived",
             ),
             ("l2_bandwidth", l2_gbps(case), "GB/s", "derived"),
-            ("tile_traffic_time", small.traffic_us, "µs", "derived"),
+            ("tile_traffic", small.loads, "bytes", "derived"),
             ("floor_time", small.floor_us, "µs", "derived"),
             ("time", case.time_us, "µs", case.time_provenance),
         ),
@@ -47,10 +47,9 @@ def _message(case: Case, small: SmallTile) -> str:
         return f"{begin}, too few to keep tensor cores busy on a recent GPU; a larger tile reuses each byte more often."
     gpu = case.gpu.ceilings.gpu if case.gpu is not None else "this GPU"
     return (
-        f"{begin}, while {gpu} needs about {number(small.needed)} to keep its tensor cores busy from L2: its loads "
-        f"alone take {microseconds(small.traffic_us or 0)} where the work could be done in "
-        f"{microseconds(small.floor_us or 0)}; "
-        "a larger tile reuses each byte more often."
+        f"{begin}, while {gpu} needs about {number(small.needed)} to keep its tensor cores busy: the programs "
+        f"ask L2 for {number((small.loads or 0) / 1e9)} GB to do what could be done in "
+        f"{microseconds(small.floor_us or 0)}; a larger tile reuses each byte more often."
     )
 
 

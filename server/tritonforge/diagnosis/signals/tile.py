@@ -35,13 +35,13 @@ _SMALL = 64 * 64
 class SmallTile:
     """`tile` is (M, N) as far as known; `intensity` in FLOP per loaded byte; `needed` the ridge of this GPU, or None.
 
-    `traffic_us` is what the tile's loads take from L2, `floor_us` the least time of the launch.
+    `loads` are the bytes that all programs ask for, `floor_us` the least time of the launch.
     """
 
     tile: tuple[int, int] | None
     intensity: float
     needed: float | None
-    traffic_us: float | None
+    loads: float | None
     floor_us: float | None
     gain: float | None
     provenance: Provenance
@@ -80,7 +80,7 @@ def _from_work(case: Case) -> SmallTile | None:
         tile=work.dot_tile[:2] if work.dot_tile is not None else None,
         intensity=intensity,
         needed=ridge,
-        traffic_us=traffic_us,
+        loads=loads,
         floor_us=least.time_us,
         gain=min(time_us / least.time_us, ridge / intensity) if time_us is not None else None,
         provenance="derived",
