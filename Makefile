@@ -10,12 +10,15 @@ PIP_TORCH ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+VSIX := vscode-extension/tritonforge-0.1.0.vsix
+# npm with a Node that is new enough, in the extension's folder.
+NPM = cd vscode-extension && PATH="$$(PYTHON="$(PYTHON)" ../scripts/install_node.sh 22):$$PATH" npm --loglevel=error
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock clean
+.PHONY: help demo test lint format lock vsix workbench clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.run ## set everything up and optimise the example matmul (no GPU needed)
 	@$(BIN)/tritonforge optimize examples/matmul.py::matmul_kernel --target offline
@@ -38,8 +41,14 @@ lock: $(VENV)/.dev ## write requirements/*.txt anew
 	$(UV_COMPILE) --group dev -c requirements/run.txt pyproject.toml -o requirements/dev.txt
 	$(UV_COMPILE) --no-deps requirements/kernels.in -o requirements/kernels.txt
 
+vsix: $(VSIX) ## lint, test and package the VS Code extension
+	@echo $(VSIX)
+
+workbench: ## install the VS Code workbench that tests/workbench drives (850 MB under ~/.cache)
+	@PYTHON="$(PYTHON)" scripts/install_workbench.sh
+
 clean: ## remove the environment and every cache in this folder
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .tritonforge
+	rm -rf $(VENV) $(VSIX) vscode-extension/node_modules vscode-extension/dist vscode-extension/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .tritonforge
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -60,4 +69,17 @@ $(VENV)/.dev: $(VENV)/.run requirements/dev.txt requirements/kernels.txt
 	@echo "Installing what tests and linters need …"
 	@$(PIP) install --require-hashes -r requirements/dev.txt
 	@$(PIP) install --require-hashes --no-deps -r requirements/kernels.txt
+	@touch $@
+
+$(VSIX): $(wildcard vscode-extension/src/*.ts vscode-extension/src/*/*.ts vscode-extension/test/*.ts) \
+  $(wildcard vscode-extension/*.json vscode-extension/*.mjs) vscode-extension/README.md vscode-extension/.vscodeignore \
+  vscode-extension/node_modules/.installed
+	@cp LICENSE vscode-extension/LICENSE
+	@$(NPM) run --silent check
+	@$(NPM) test --silent -- --test-reporter=dot
+	@$(NPM) run --silent package -- --out tritonforge-0.1.0.vsix
+
+vscode-extension/node_modules/.installed: vscode-extension/package-lock.json scripts/install_node.sh
+	@echo "Installing what the extension is built with …"
+	@$(NPM) ci --ignore-scripts --no-audit --no-fund
 	@touch $@

@@ -1,0 +1,46 @@
+import * as vscode from "vscode";
+
+import type { Session } from "./session.js";
+
+/** Commands of docs/editor.md that take a kernel: from the palette, the one at the cursor. */
+const KERNEL_COMMANDS = [
+  "tritonforge.profileKernel",
+  "tritonforge.optimizeKernel",
+  "tritonforge.recordLaunches",
+  "tritonforge.writeLaunchSpec",
+  "tritonforge.applySuggestion",
+];
+
+/** Commands of docs/editor.md that the server's lenses and other extensions may send. */
+const OTHER_COMMANDS = ["tritonforge.cancelJob", "tritonforge.selectTarget", "tritonforge.restart"];
+
+/** Registers the server's commands, so that they exist (and say what is wrong) while no server runs. */
+export function registerServerCommands(session: Session): vscode.Disposable {
+  const pass = (command: string, fallback: () => unknown): vscode.Disposable =>
+    vscode.commands.registerCommand(command, (argument?: unknown) =>
+      reporting(() => session.execute(command, argument ?? fallback())),
+    );
+  return vscode.Disposable.from(
+    ...KERNEL_COMMANDS.map((command) => pass(command, placeAtCursor)),
+    ...OTHER_COMMANDS.map((command) => pass(command, () => ({}))),
+  );
+}
+
+/** Runs a command; its failure is one sentence for the user. */
+export async function reporting<Result>(action: () => Promise<Result>): Promise<Result | undefined> {
+  try {
+    return await action();
+  } catch (error) {
+    void vscode.window.showErrorMessage(error instanceof Error ? error.message : String(error));
+    return undefined;
+  }
+}
+
+function placeAtCursor(): unknown {
+  const editor = vscode.window.activeTextEditor;
+  if (editor?.document.languageId !== "python") {
+    throw new Error("Open a Python file and place the cursor in a Triton kernel.");
+  }
+  const { line, character } = editor.selection.active;
+  return { uri: editor.document.uri.toString(), position: { line, character } };
+}

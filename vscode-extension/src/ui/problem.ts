@@ -1,0 +1,18 @@
+import * as vscode from "vscode";
+
+import { NOT_INSTALLED } from "../session.js";
+
+const DOCS = "https://github.com/tritonforge/tritonforge/blob/main/docs/editor.md";
+
+/** Tells of a problem with the server, with what helps against it. */
+export async function showProblem(message: string): Promise<void> {
+  const help = message === NOT_INSTALLED ? "How to Install" : "Restart Server";
+  const picked = await vscode.window.showErrorMessage(message, help, "Show Output");
+  if (picked === "How to Install") {
+    await vscode.env.openExternal(vscode.Uri.parse(DOCS));
+  } else if (picked === "Restart Server") {
+    await vscode.commands.executeCommand("tritonforge.restartServer");
+  } else if (picked === "Show Output") {
+    await vscode.commands.executeCommand("tritonforge.showOutput");
+  }
+}
