@@ -51,6 +51,12 @@ def test_a_second_vector_that_may_be_longer_still_follows_the_first():
     assert groups == {frozenset({((0,), 0), ((1,), 0)})}
 
 
+def test_a_bias_that_may_be_longer_but_not_shorter_follows_the_rows():
+    call = Call("", "m.py", "norm", (tensor(4096, 2048), tensor(2048), tensor(2048)))
+    groups = groups_of(call, lambda x, w, b: x.shape[1] == w.shape[0] <= b.shape[0])
+    assert groups == {frozenset({((0,), 0)}), frozenset({((0,), 1), ((1,), 0), ((2,), 0)})}
+
+
 def test_when_the_original_takes_no_other_size_it_is_tried_as_recorded():
     call = Call("", "m.py", "f", (tensor(4096),))
     found = asyncio.run(find_groups(call, original(lambda x: x.shape == (4096,))))

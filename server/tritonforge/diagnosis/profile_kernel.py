@@ -34,6 +34,7 @@ async def profile(
     require_launches(assessed, kernel, subject.calls)
     missing = [NO_COUNTERS]
     times = {}
+    notes: tuple[str, ...] = ()
     if session.measures:
         (samples,), notes = await measure(
             session.worker,
@@ -45,7 +46,6 @@ async def profile(
             budget_s=budget_s,
         )
         missing += [f"times: {samples.error}"] if samples.error else []
-        missing += notes
         times = {launch: summarise(row) for launch, row in samples.by_launch.items()}
         assessed = tuple(
             with_time(one, times[one.launch.id], judge) if one.launch.id in times else one for one in assessed
@@ -63,6 +63,7 @@ async def profile(
             or Bottleneck("unknown", 0.0, "compiled", one.compilation.error or "It does not compile."),
             findings=diagnose(kernel, [one.case]),
             missing=tuple(missing),
+            notes=notes,
         )
         for one in assessed
     )

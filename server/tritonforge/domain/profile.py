@@ -85,3 +85,5 @@ class Profile:
     lines: Mapping[int, LineHeat] = field(default_factory=dict)
     counters_source: str = "none"
     missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """How it was measured, and what disturbed it."""

@@ -69,6 +69,8 @@ def _profile(profile: Profile, prediction: Prediction | None, source: str | None
         out += labelled("Stalls", wrap([stalls, " ", Span(f"({profile.counters_source})", "muted")], width=88))
     for missing in profile.missing:
         out += labelled("Missing", wrap([Span(missing, "muted")], width=88))
+    for note in profile.notes:
+        out += labelled("Note", wrap([Span(note, "muted")], width=88))
     if source is not None:
         out += section("Where the time goes" if profile.lines else "Where", _heat(profile, source))
     findings = by_gravity(profile.findings)

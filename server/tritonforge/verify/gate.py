@@ -8,13 +8,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tritonforge.domain.candidate import Verdict
-from tritonforge.domain.launch import Call
-from tritonforge.domain.messages import Compare, CompareOnDevice, Difference, InputOutcome, Limits, Program, Tolerance
+from tritonforge.domain.launch import Call, RecordedLaunch, Scalar
+from tritonforge.domain.messages import (
+    Compare,
+    CompareOnDevice,
+    Compile,
+    Difference,
+    InputOutcome,
+    Limits,
+    Program,
+    Tolerance,
+)
 from tritonforge.jobs import Worker
 from tritonforge.verify.inputs import Groups, SelfCheck, Variation, find_groups, variations
 from tritonforge.verify.resizing import describe
 
 LIMITS = Limits(seconds=120.0, memory_bytes=64 << 30)
+LARGEST_BLOCK = 1 << 16
 LEAST_INPUTS = 2
 """A candidate passes only when at least this many inputs of each call could be compared."""
 
@@ -111,6 +121,49 @@ class Gate:
         request = CompareOnDevice(self.original, candidate, tuple(v.call for v in wanted), self.tolerance)
         result = await self.worker.run(request, limits=LIMITS)
         return [Tried(v, o, on_device=True) for v, o in zip(wanted, result.outcomes, strict=False)]
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What a program launches when calls are repeated, and the first launch that does not compile, as one sentence."""
+
+    launches: tuple[RecordedLaunch, ...]
+    error: str | None = None
+
+    @property
+    def largest_tile(self) -> int:
+        """The largest constexpr integer that can be a block size, at least 64."""
+        values = [
+            value.value for launch in self.launches for _, value in launch.constexprs if isinstance(value, Scalar)
+        ]
+        return max([64, *(v for v in values if type(v) is int and v <= LARGEST_BLOCK)])
+
+    @property
+    def grid(self) -> frozenset[int]:
+        """The extents of its grids."""
+        return frozenset(extent for launch in self.launches for extent in launch.grid if extent > 1)
+
+
+async def launched(worker: Worker, program: Program, calls: Sequence[Call], arch: str) -> Launched:
+    """Repeat `calls` on `program` without running anything, compiling what it launches.
+
+    Raises:
+        JobError: when a call cannot be repeated.
+    """
+    launches: list[RecordedLaunch] = []
+    error = None
+    for call in calls:
+        result = await worker.run(Compile(program, call, arch, artefacts=()), limits=LIMITS)
+        launches += [one.launch for one in result.launches]
+        error = error or next((one.error for one in result.launches if one.error), None)
+    return Launched(tuple(launches), error)
+
+
+def refusal(reason: str, *, replay: str = "") -> Trialled:
+    """Refuse a candidate before it was run."""
+    return Trialled(
+        Verdict(False, reason, (), "none: it was not run", "", None, None, {"results": f"failed: {reason}"}, replay)
+    )
 
 
 def _failed(tried: Sequence[Tried]) -> bool:

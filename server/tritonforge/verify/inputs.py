@@ -96,7 +96,33 @@ async def _split(
                 partners = [other for other in rest if other not in free]  # three or more that go together
             groups.append((place, *partners))
             rest = [other for other in rest if other not in partners]
-    return tuple(groups)
+    return await _joined(call, groups, tied, base, self_check)
+
+
+async def _joined(
+    call: Call,
+    groups: list[tuple[Place, ...]],
+    tied: tuple[tuple[Place, ...], ...],
+    base: dict[Place, int],
+    self_check: SelfCheck,
+) -> tuple[tuple[Place, ...], ...]:
+    """Join groups that cannot grow without others of their size.
+
+    A bias that may be longer than the rows it is added to, but not shorter, can change alone; the rows cannot.
+    """
+    trials = [{**base, **{place: base[place] + 5 for place in group}} for group in groups]
+    outcomes = await self_check([resize(call, sizes, seed=1) for sizes in trials])
+    stuck = {group for group, outcome in zip(groups, outcomes, strict=False) if outcome.status == "original-failed"}
+    out: list[tuple[Place, ...]] = []
+    for family in tied:
+        members = [group for group in groups if group[0] in family]
+        if any(group in stuck for group in members) and len(members) > 1:
+            grows = [group for group in members if group not in stuck and len(group) > 1]
+            out += grows
+            out.append(tuple(place for group in members if group not in grows for place in group))
+        else:
+            out += members
+    return tuple(out)
 
 
 def _tied(a: Place, b: Place, free: set[Place], paired: set[tuple[Place, Place]]) -> bool:

@@ -130,7 +130,7 @@ def select(kernel: Kernel, recording: Recording) -> tuple[Call, ...]:
 
 def explain_nothing(kernel: Kernel, analysis: FileAnalysis, recording: Recording | None) -> str:
     """Return one sentence that says why no launch of `kernel` is known, and what to do."""
-    mend = f"write one above it: # tritonforge: launch {_example(kernel)}"
+    mend = f"write one above it: # tritonforge: launch {example_spec(kernel)}"
     if recording is None and analysis.entries:
         names = ", ".join(entry.name or f"the {entry.kind} block" for entry in analysis.entries[:3])
         return f"no launch of {kernel.name} is known: running {names} was not allowed (--no-run); allow it, or {mend}"
@@ -141,8 +141,8 @@ def explain_nothing(kernel: Kernel, analysis: FileAnalysis, recording: Recording
     return f"nothing in this file runs {kernel.name}; {mend}"
 
 
-def _example(kernel: Kernel) -> str:
-    """Write a first spec for `kernel`: for its host function where it has one, else for the kernel itself."""
+def example_spec(kernel: Kernel) -> str:
+    """Return the words of a first spec for `kernel`, to be written above it and corrected by who knows its sizes."""
     words = []
     for parameter in kernel.parameters:
         if parameter.role == "pointer":

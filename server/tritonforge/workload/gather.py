@@ -33,8 +33,8 @@ class FileWorkload:
     on_entry: Callable[[RunnableEntry], None] | None = None
     _recording: Recording | None = field(default=None)
 
-    async def calls_of(self, kernel: Kernel, session: Session) -> Found:
-        """Return the calls that launch `kernel`, or why none is known.
+    def known(self, kernel: Kernel) -> Found | None:
+        """Return the calls that are known without running anything, None when there are none.
 
         Raises:
             UsageError: for a spec that cannot be read.
@@ -43,8 +43,17 @@ class FileWorkload:
         if specified:
             return Found(specified, "spec")
         kept = self._kept(kernel)
-        if kept:
-            return Found(kept, "recorded")
+        return Found(kept, "recorded") if kept else None
+
+    async def calls_of(self, kernel: Kernel, session: Session) -> Found:
+        """Return the calls that launch `kernel`, or why none is known.
+
+        Raises:
+            UsageError: for a spec that cannot be read.
+        """
+        found = self.known(kernel)
+        if found is not None:
+            return found
         if self.allow_run and self.analysis.entries:
             if self._recording is None:
                 program = self.subject(kernel, ()).program()

@@ -6,10 +6,11 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable
+from typing import Any
 
 from tritonforge.domain.codec import encode
 from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.launch import Config, Launch, Problem, RecordedLaunch, Value
+from tritonforge.domain.launch import Config, Items, Launch, Problem, RecordedLaunch, Tensor, Value
 
 
 def matches(kernel: Kernel, recorded: RecordedLaunch) -> bool:
@@ -36,9 +37,15 @@ def split(kernel: Kernel, recorded: RecordedLaunch) -> tuple[Problem, Config]:
 
 
 def to_launch(kernel: Kernel, recorded: RecordedLaunch, *, call: str | None = None, count: int = 1) -> Launch:
-    """Build the launch noun; its id hashes kernel, problem and config (not the call site)."""
+    """Build the launch noun.
+
+    Its id hashes kernel, arguments, constexprs, options and grid. Of a tensor only what a compiler sees counts (shape,
+    strides, dtype, whether 16 bytes divide its address), so that a launch has one id whether it was recorded on a CPU,
+    compiled for another machine or timed on a GPU with other values.
+    """
     problem, config = split(kernel, recorded)
-    body = json.dumps(encode((kernel.file, kernel.name, problem, config)), sort_keys=True)
+    arguments = [(name, _seen_by_compiler(value)) for name, value in problem.arguments]
+    body = json.dumps(encode((kernel.file, kernel.name, arguments, problem.constexprs, config)), sort_keys=True)
     return Launch(
         id=hashlib.sha256(body.encode()).hexdigest()[:12],
         kernel_file=kernel.file,
@@ -49,6 +56,14 @@ def to_launch(kernel: Kernel, recorded: RecordedLaunch, *, call: str | None = No
         count=count,
         call=call,
     )
+
+
+def _seen_by_compiler(value: Value) -> Any:
+    if isinstance(value, Tensor):
+        return (value.shape, value.strides, value.dtype, value.alignment >= 16)
+    if isinstance(value, Items):
+        return [_seen_by_compiler(item) for item in value.items]
+    return value
 
 
 def distinct(launches: Iterable[Launch]) -> tuple[Launch, ...]:

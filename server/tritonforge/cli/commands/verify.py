@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,8 +21,14 @@ from tritonforge.cli.running import (
 from tritonforge.cli.selecting import Selected, select_one
 from tritonforge.domain.errors import NoLaunchKnown, UsageError
 from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.launch import Call, Scalar
+from tritonforge.domain.launch import Call
 from tritonforge.domain.results import VerifyResult
+from tritonforge.jobs import JobError
+from tritonforge.jobs.session import Session
+from tritonforge.workload.subject import Subject
+
+if TYPE_CHECKING:
+    from tritonforge.verify import Trialled
 
 
 @click.command()
@@ -61,9 +67,8 @@ async def _verify(
 ) -> int:
     from tritonforge.report.json_verify import verify_json
     from tritonforge.report.text_verify import verify_text
-    from tritonforge.verify import Gate
 
-    seed = _seed(replay)
+    _seed(replay)  # a wrong id is told before anything is started
     (kernel,) = original.kernels
     (other,) = candidate.kernels
     with Progress() as progress:
@@ -75,17 +80,32 @@ async def _verify(
             subject = workload.subject(kernel, found.calls)
             text = _as_replacement(candidate, other, kernel, found.calls)
             progress.say(f"comparing {kernel.name} with {candidate.analysis.file} …")
-            gate = Gate(
-                session.worker, subject.program(), found.calls, on_device=session.measures, grid=_grids(found.calls)
-            )
-            if seed is not None:
-                gate.seed = seed
-            trialled = await gate.check(subject.program(text), tile=_largest_tile(found.calls, 64))
+            trialled = await _judge(subject, text, session, _seed(replay))
     result = VerifyResult(
         trialled.verdict, kernel, candidate.analysis.file, trialled.failing_input, trialled.difference
     )
     emit(output_format, lambda: verify_json(result), lambda: verify_text(result))
     return 0 if trialled.verdict.accepted else 1
+
+
+async def _judge(subject: Subject, text: str, session: Session, seed: int | None) -> Trialled:
+    from tritonforge.verify import Gate, launched, refusal
+
+    before = await launched(session.worker, subject.program(), subject.calls, session.arch)
+    if before.error:
+        raise UsageError(f"The original does not compile for {session.arch}: {before.error}")
+    try:
+        after = await launched(session.worker, subject.program(text), subject.calls, session.arch)
+    except JobError as error:
+        if error.kind != "user-error":
+            raise
+        return refusal(f"the candidate cannot be called as the original is: {error.message}")
+    if after.error:
+        return refusal(f"the candidate does not compile for {session.arch}: {after.error}")
+    gate = Gate(session.worker, subject.program(), subject.calls, on_device=session.measures, grid=before.grid)
+    if seed is not None:
+        gate.seed = seed
+    return await gate.check(subject.program(text), tile=max(before.largest_tile, after.largest_tile))
 
 
 def _seed(replay: str | None) -> int | None:
@@ -102,18 +122,3 @@ def _as_replacement(candidate: Selected, other: Kernel, kernel: Kernel, calls: t
     if other.name == kernel.name or not any(call.kernel_launch for call in calls):
         return candidate.text
     return f"{candidate.text}\n\n{kernel.name} = {other.name}\n"
-
-
-def _grids(calls: tuple[Call, ...]) -> frozenset[int]:
-    return frozenset(extent for call in calls for launch in call.launches for extent in launch.grid if extent > 1)
-
-
-def _largest_tile(calls: tuple[Call, ...], least: int) -> int:
-    values = [
-        value.value
-        for call in calls
-        for launch in call.launches
-        for _, value in launch.constexprs
-        if isinstance(value, Scalar) and type(value.value) is int and value.value <= 65536
-    ]
-    return max([least, *values])
