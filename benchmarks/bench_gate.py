@@ -1,8 +1,7 @@
 """Time the correctness gate on the examples, without a GPU: `python benchmarks/bench_gate.py [OUTPUT.json]`.
 
 Each example is judged against itself with other launch parameters through `tritonforge verify`; the time is that of the
-whole command, worker start included, and of the comparison alone. Interpreting the launch as recorded is what a user
-would otherwise do; how long that takes is extrapolated from one program and marked so.
+whole command, worker start included, first with and then without what the first run cached.
 """
 
 from __future__ import annotations
@@ -52,9 +51,8 @@ def main() -> None:
                 {"kernel": kernel, "accepted": verdict["accepted"], "inputs": len(verdict["inputs"]),
                  "first_s": times[0], "again_s": times[1]}
             )  # fmt: skip
-            print(
-                f"{kernel:40} accepted={verdict['accepted']} {len(verdict['inputs'])} inputs {times[0]} s, again {times[1]} s"
-            )
+            said = f"{len(verdict['inputs'])} inputs, {times[0]} s, again {times[1]} s"
+            print(f"{kernel:40} accepted={verdict['accepted']} {said}")
     if len(sys.argv) > 1:
         where = {"python": platform.python_version(), "machine": platform.machine(), "date": time.strftime("%Y-%m-%d")}
         Path(sys.argv[1]).write_text(json.dumps({"environment": where, "rows": rows}, indent=1) + "\n")
