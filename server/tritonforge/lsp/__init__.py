@@ -1,1 +1,1 @@
-"""The only place that knows the language server protocol."""
+"""The language server: the only place that knows the Language Server Protocol. `docs/editor.md` is its contract."""

@@ -1,0 +1,66 @@
+"""Suggestions and specs put into the user's document, by the client and at the version they were made for."""
+
+from __future__ import annotations
+
+from lsprotocol import types
+
+from tritonforge.domain.errors import UsageError
+from tritonforge.lsp import summary
+from tritonforge.lsp.code_actions import edit_of
+from tritonforge.lsp.documents import Snapshot
+from tritonforge.lsp.facts import Offer
+from tritonforge.lsp.state import State
+
+APPLY = "Apply"
+
+
+async def propose(state: State, uri: str, offer: Offer) -> None:
+    """Tell the user what was found, with a button that applies it."""
+    found = f"{offer.kernel.name}: {summary.verified(offer.suggestion)} ({offer.suggestion.trial.candidate.title})."
+    if await state.client.ask(found, APPLY) == APPLY:
+        try:
+            await apply(state, uri, offer)
+        except UsageError as error:
+            state.client.warn(str(error))
+
+
+async def apply(state: State, uri: str, offer: Offer) -> str:
+    """Apply a suggestion to the document as it is now.
+
+    Raises:
+        UsageError: the document is closed, its code has changed, or the client refused.
+    """
+    snapshot = state.snapshot(uri)
+    if snapshot is None:
+        raise UsageError(f"{offer.kernel.file} is not open.", "Open it and apply the suggestion again.")
+    edit = edit_of(offer, snapshot, state.client)
+    if edit is None:
+        raise UsageError(f"The code of {offer.kernel.name} has changed since it was optimized.", "Run Optimize again.")
+    problem = await state.client.edit(f"Optimize {offer.kernel.name}", edit)
+    if problem is not None:
+        raise UsageError(f"The suggestion was not applied: {problem}.")
+    return "Applied"
+
+
+async def write_spec(state: State, snapshot: Snapshot, name: str) -> str:
+    """Insert a first launch spec above a kernel, for the user to correct.
+
+    Raises:
+        UsageError: the kernel is gone, or the client refused.
+    """
+    from tritonforge.workload.discovery import example_spec
+
+    kernel = snapshot.kernel(name)
+    if kernel is None:
+        raise UsageError(f"{snapshot.name} defines no kernel {name!r} any more.")
+    line = kernel.range.start.line - 1
+    text = snapshot.positions.line(line)
+    indent = text[: len(text) - len(text.lstrip())]
+    start = types.Position(line, 0)
+    end = "\r\n" if "\r\n" in snapshot.text else "\n"
+    insert = types.TextEdit(types.Range(start, start), f"{indent}# tritonforge: launch {example_spec(kernel)}{end}")
+    edit = state.client.edits(snapshot.uri, snapshot.version, [insert])
+    problem = await state.client.edit(f"Write a launch spec for {kernel.name}", edit)
+    if problem is not None:
+        raise UsageError(f"The launch spec was not written: {problem}.")
+    return "Launch spec written; correct its sizes"

@@ -1,0 +1,144 @@
+"""Code actions: optimise, apply what was verified, silence a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lsprotocol import types
+
+from tritonforge.domain.kernel import Kernel
+from tritonforge.lsp import names, summary
+from tritonforge.lsp.client import Client
+from tritonforge.lsp.diagnostics import SOURCE
+from tritonforge.lsp.documents import Snapshot
+from tritonforge.lsp.facts import Facts, Offer
+
+REWRITE, QUICK_FIX = types.CodeActionKind.RefactorRewrite, types.CodeActionKind.QuickFix
+Action = types.CodeAction | types.Command
+
+
+def code_actions(
+    snapshot: Snapshot, facts: Facts, client: Client, params: types.CodeActionParams, *, trusted: bool
+) -> list[Action]:
+    """Return what can be done at a range."""
+    actions: list[types.CodeAction] = []
+    for kernel in _kernels_at(snapshot, params.range):
+        offer = facts.offered(snapshot.uri, kernel.name)
+        edits = offer.edits_for(snapshot) if offer else None
+        mine = [d for d in params.context.diagnostics if d.source == SOURCE and _speaks_of(d, kernel)]
+        if offer is not None and edits is not None:
+            if mine:
+                actions.append(_apply(offer, snapshot, client, QUICK_FIX, mine))
+            actions.append(_apply(offer, snapshot, client, REWRITE))
+        elif trusted and snapshot.path is not None:
+            actions += [
+                _optimize(f"Optimize kernel {kernel.name} to treat {d.code}", kernel, snapshot, QUICK_FIX, [d])
+                for d in mine
+            ]
+        if trusted and snapshot.path is not None:
+            actions.append(_optimize(f"Optimize kernel {kernel.name}", kernel, snapshot, REWRITE))
+        actions += [_ignore(d, snapshot, client) for d in mine]
+    wanted = [action for action in actions if _wanted(action.kind, params.context.only)]
+    if client.can.action_literals:
+        return list(wanted)
+    # An old client takes commands only: those that carry an edit are left out, the command says the same.
+    return [action.command for action in wanted if action.command is not None]
+
+
+def resolve(action: types.CodeAction, snapshot: Snapshot | None, facts: Facts, client: Client) -> types.CodeAction:
+    """Fill in the edit of an action."""
+    data = action.data if isinstance(action.data, dict) else {}
+    offer = facts.offered(str(data.get("uri")), str(data.get("kernel")))
+    if snapshot is not None and offer is not None and offer.id == data.get("suggestion"):
+        action.edit = edit_of(offer, snapshot, client)
+    return action
+
+
+def edit_of(offer: Offer, snapshot: Snapshot, client: Client) -> types.WorkspaceEdit | None:
+    """Return the edit of a suggestion for the document as it is now, None when the code has changed."""
+    edits = offer.edits_for(snapshot)
+    if edits is None:
+        return None
+    return client.edits(snapshot.uri, snapshot.version, [snapshot.positions.edit(edit) for edit in edits])
+
+
+def _kernels_at(snapshot: Snapshot, where: types.Range) -> list[Kernel]:
+    """Return the kernels whose lines, or whose launches, the range touches."""
+    first, last = where.start.line + 1, where.end.line + 1
+
+    def touched(start: int, end: int) -> bool:
+        return start <= last and first <= end
+
+    return [
+        kernel
+        for kernel in snapshot.analysis.kernels
+        if touched(kernel.range.start.line, kernel.range.end.line)
+        or any(touched(site.range.start.line, site.range.end.line) for site in kernel.launch_sites)
+    ]
+
+
+def _speaks_of(diagnostic: types.Diagnostic, kernel: Kernel) -> bool:
+    data: Any = diagnostic.data
+    if isinstance(data, dict) and "kernel" in data:  # a client may drop `data`
+        return bool(data["kernel"] == kernel.name)
+    return kernel.range.start.line <= diagnostic.range.start.line + 1 <= kernel.range.end.line
+
+
+def _wanted(kind: types.CodeActionKind | str | None, only: Sequence[types.CodeActionKind | str] | None) -> bool:
+    name = _kind(kind)
+    return only is None or any(not _kind(k) or name == _kind(k) or name.startswith(f"{_kind(k)}.") for k in only)
+
+
+def _kind(kind: types.CodeActionKind | str | None) -> str:
+    return kind.value if isinstance(kind, types.CodeActionKind) else kind or ""
+
+
+def _apply(
+    offer: Offer,
+    snapshot: Snapshot,
+    client: Client,
+    kind: types.CodeActionKind,
+    diagnostics: list[types.Diagnostic] | None = None,
+) -> types.CodeAction:
+    title = offer.suggestion.trial.candidate.title
+    verdict = offer.suggestion.trial.verdict
+    inputs = f", verified on {len(verdict.inputs)} inputs" if verdict else ""
+    gain = f"{summary.gain(offer.suggestion)[:-1]}{inputs})".replace("x (", "x faster (", 1)
+    return types.CodeAction(
+        title=f"Apply {title}: {gain}",
+        kind=kind,
+        diagnostics=diagnostics,
+        is_preferred=kind == QUICK_FIX or None,
+        edit=None if client.can.resolves_actions else edit_of(offer, snapshot, client),
+        data={"uri": snapshot.uri, "kernel": offer.kernel.name, "suggestion": offer.id},
+    )
+
+
+def _optimize(
+    title: str,
+    kernel: Kernel,
+    snapshot: Snapshot,
+    kind: types.CodeActionKind,
+    diagnostics: list[types.Diagnostic] | None = None,
+) -> types.CodeAction:
+    about = {"uri": snapshot.uri, "kernel": kernel.name}
+    return types.CodeAction(
+        title=title,
+        kind=kind,
+        diagnostics=diagnostics,
+        command=types.Command(title, names.OPTIMIZE, arguments=[about]),
+    )
+
+
+def _ignore(diagnostic: types.Diagnostic, snapshot: Snapshot, client: Client) -> types.CodeAction:
+    number = diagnostic.range.start.line
+    line = snapshot.positions.line(number)
+    end = types.Position(number, snapshot.positions.units(line.rstrip()))
+    comment = types.TextEdit(types.Range(end, end), f"  # tritonforge: ignore[{diagnostic.code}]")
+    return types.CodeAction(
+        title=f"Ignore {diagnostic.code} on this line",
+        kind=QUICK_FIX,
+        diagnostics=[diagnostic],
+        edit=client.edits(snapshot.uri, snapshot.version, [comment]),
+    )

@@ -1,0 +1,48 @@
+"""Code lenses: one line above each kernel."""
+
+from __future__ import annotations
+
+from lsprotocol import types
+
+from tritonforge.domain.kernel import Kernel
+from tritonforge.lsp import names, summary
+from tritonforge.lsp.documents import Snapshot
+from tritonforge.lsp.facts import Facts, is_fresh
+from tritonforge.lsp.jobs import Jobs
+
+
+def code_lenses(snapshot: Snapshot, facts: Facts, jobs: Jobs, *, trusted: bool) -> list[types.CodeLens]:
+    """Return the lenses of a snapshot; none in a workspace that is not trusted, where they could do nothing."""
+    if not trusted or snapshot.path is None:
+        return []
+    return [
+        types.CodeLens(snapshot.positions.whole_line(kernel.range.start.line), command)
+        for kernel in snapshot.analysis.kernels
+        for command in _commands(kernel, snapshot, facts, jobs)
+    ]
+
+
+def _commands(kernel: Kernel, snapshot: Snapshot, facts: Facts, jobs: Jobs) -> list[types.Command]:
+    about = {"uri": snapshot.uri, "kernel": kernel.name}
+    job = jobs.about((snapshot.uri, kernel.name))
+    if job is not None:
+        return [
+            _text(f"TritonForge: {job.verb} …"),
+            types.Command("Cancel", names.CANCEL_JOB, arguments=[{"jobId": job.id}]),
+        ]
+    known = facts.of(snapshot.uri, kernel.name)
+    profile = types.Command("Profile", names.PROFILE, arguments=[about])
+    commands = [profile, types.Command("Optimize", names.OPTIMIZE, arguments=[about])]
+    if known is None:
+        profile.title = "TritonForge: Profile"
+    else:
+        commands.insert(0, _text(summary.one_line(known, fresh=is_fresh(known, kernel))))
+    offer = facts.offered(snapshot.uri, kernel.name)
+    if offer is not None and offer.edits_for(snapshot) is not None:
+        apply = f"Apply {summary.gain(offer.suggestion)}"
+        commands.append(types.Command(apply, names.APPLY, arguments=[{**about, "suggestion": offer.id}]))
+    return commands
+
+
+def _text(title: str) -> types.Command:
+    return types.Command(title, "")  # without a command, editors show the title as text

@@ -1,0 +1,222 @@
+"""Commands: each takes one object, begins a job at most, and answers at once."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from pygls.exceptions import JsonRpcInvalidParams
+
+from tritonforge.domain.kernel import Kernel
+from tritonforge.lsp import applying, names, work
+from tritonforge.lsp.documents import Snapshot
+from tritonforge.lsp.jobs import Job
+from tritonforge.lsp.state import State
+
+RUN, WRITE = "Run", "Write a launch spec"
+UNTRUSTED = "This workspace is not trusted, so nothing of it is compiled or run. Trust it to do that."
+UNSAVED = "An untitled document can only be analysed. Save it as a file first."
+
+Answer = dict[str, Any]
+Command = Callable[[State, Mapping[str, Any]], Answer]
+
+
+def optimize(state: State, given: Mapping[str, Any]) -> Answer:
+    """Search for a faster version of a kernel."""
+    snapshot, kernel = _runnable(state, given)
+
+    async def run(job: Job) -> str:
+        allowed = await _may_run(state, snapshot, kernel, job, given)
+        if allowed is None:
+            return "Nothing was run"
+        outcome = await work.optimize(state, snapshot, kernel, job, allow_run=allowed)
+        offer = state.facts.offered(snapshot.uri, kernel.name)
+        if offer is not None and offer.id == job.id:
+            # The job is over; the question stays for as long as the user likes.
+            state.in_background(applying.propose(state, snapshot.uri, offer))
+        return outcome
+
+    return _begin(state, run, f"Optimize {kernel.name}", (snapshot, kernel), verb="optimizing")
+
+
+def profile(state: State, given: Mapping[str, Any]) -> Answer:
+    """Say how long a kernel takes and what holds it back."""
+    snapshot, kernel = _runnable(state, given)
+
+    async def run(job: Job) -> str:
+        allowed = await _may_run(state, snapshot, kernel, job, given)
+        if allowed is None:
+            return "Nothing was run"
+        return await work.profile(state, snapshot, kernel, job, allow_run=allowed)
+
+    return _begin(state, run, f"Profile {kernel.name}", (snapshot, kernel), verb="profiling")
+
+
+def record(state: State, given: Mapping[str, Any]) -> Answer:
+    """Run what the file offers, to record launches: the command is the decision to run it."""
+    snapshot, kernel = _runnable(state, given)
+
+    async def run(job: Job) -> str:
+        return await work.record(state, snapshot, kernel, job)
+
+    return _begin(state, run, f"Record launches of {kernel.name}", (snapshot, kernel), verb="recording launches")
+
+
+def write_spec(state: State, given: Mapping[str, Any]) -> Answer:
+    """Insert a first launch spec above a kernel."""
+    snapshot, kernel = _kernel(state, given)
+
+    async def run(_: Job) -> str:
+        return await applying.write_spec(state, snapshot, kernel.name)
+
+    return _begin(state, run, f"Write a launch spec for {kernel.name}", (snapshot, kernel))
+
+
+def apply(state: State, given: Mapping[str, Any]) -> Answer:
+    """Apply a suggestion."""
+    snapshot, kernel = _kernel(state, given)
+    offer = state.facts.offered(snapshot.uri, kernel.name)
+    if offer is None or given.get("suggestion") not in (None, offer.id):
+        raise _wrong(f"There is no such suggestion for {kernel.name}. Run Optimize again.")
+
+    async def run(_: Job) -> str:
+        return await applying.apply(state, snapshot.uri, offer)
+
+    return _begin(state, run, f"Apply to {kernel.name}", (snapshot, kernel))
+
+
+def cancel_job(state: State, given: Mapping[str, Any]) -> Answer:
+    """Cancel a job."""
+    return {"cancelled": state.jobs.cancel(_text(given, "jobId"))}
+
+
+def select_target(state: State, given: Mapping[str, Any]) -> Answer:
+    """Choose the target that everything runs on from now on; without one, only say which there are."""
+    root = next((s.root for uri in state.documents.uris if (s := state.snapshot(uri))), None)
+    if root is None:
+        root, _ = state.workspaces.place(None, "")
+    settings = state.settings(root)
+    known = ["auto", *settings.targets]
+    if given.get("target") is not None:
+        name = _text(given, "target")
+        if name not in known:
+            raise _wrong(f"There is no target {name!r}. Known: {', '.join(known)}.")
+        if name != (state.options.target or settings.default_target):
+            state.reconfigure(dataclasses.replace(state.options, target=name))
+    return {"target": state.options.target or settings.default_target, "targets": known}
+
+
+def restart(state: State, given: Mapping[str, Any]) -> Answer:  # noqa: ARG001 - every command takes an object
+    """End jobs and workers, and read settings again; the next job begins anew."""
+    state.reconfigure(state.options)
+    return {}
+
+
+COMMANDS: Mapping[str, Command] = {
+    names.OPTIMIZE: optimize,
+    names.PROFILE: profile,
+    names.RECORD: record,
+    names.WRITE_SPEC: write_spec,
+    names.APPLY: apply,
+    names.CANCEL_JOB: cancel_job,
+    names.SELECT_TARGET: select_target,
+    names.RESTART: restart,
+}
+
+
+def argument(arguments: tuple[Any, ...]) -> Mapping[str, Any]:
+    """Return the one object that a command was given; an empty one when it was given nothing."""
+    if not arguments or arguments[0] is None:
+        return {}
+    if len(arguments) > 1 or not isinstance(arguments[0], Mapping):
+        raise _wrong("A command takes one object as its only argument.")
+    return arguments[0]
+
+
+async def _may_run(state: State, snapshot: Snapshot, kernel: Kernel, job: Job, given: Mapping[str, Any]) -> bool | None:
+    """Return whether user code may be run to find launches, None when the user wants nothing to happen."""
+    if given.get("allowRun") is True:
+        return True
+    workload = await state.workload(snapshot, job, allow_run=False)
+    if await asyncio.to_thread(workload.known, kernel) is not None:
+        return False
+    if not snapshot.analysis.entries:
+        question = f"No launch of {kernel.name} is known, and nothing in {snapshot.name} runs it."
+        answers: tuple[str, ...] = (WRITE,)
+    else:
+        entry = snapshot.analysis.entries[0]
+        what = {"main": "the main block", "module": "the module-level calls"}.get(entry.kind, f"{entry.name}()")
+        question = f"No launch of {kernel.name} is known. Run {what} of {snapshot.name} to record its launches?"
+        answers = (RUN, WRITE)
+    job.report("waiting for an answer")
+    answer = await state.client.ask(question, *answers)
+    if answer == RUN:
+        return True
+    if answer == WRITE:
+        now = state.snapshot(snapshot.uri)
+        if now is not None:
+            await applying.write_spec(state, now, kernel.name)
+    return None
+
+
+def _begin(
+    state: State, run: Callable[[Job], Awaitable[str]], title: str, about: tuple[Snapshot, Kernel], *, verb: str = ""
+) -> Answer:
+    snapshot, kernel = about
+    return {"jobId": state.jobs.start(run, title=title, subject=(snapshot.uri, kernel.name), verb=verb).id}
+
+
+def _runnable(state: State, given: Mapping[str, Any]) -> tuple[Snapshot, Kernel]:
+    snapshot, kernel = _kernel(state, given)
+    if not state.options.trusted:
+        raise _wrong(UNTRUSTED)
+    if snapshot.path is None:
+        raise _wrong(UNSAVED)
+    running = state.jobs.about((snapshot.uri, kernel.name))
+    if running is not None:
+        raise _wrong(f"{kernel.name}: {running.verb} is under way already.")
+    return snapshot, kernel
+
+
+def _kernel(state: State, given: Mapping[str, Any]) -> tuple[Snapshot, Kernel]:
+    snapshot = state.snapshot(_text(given, "uri"))
+    if snapshot is None:
+        raise _wrong("The document is not open in the editor.")
+    kernels = snapshot.analysis.kernels
+    if not kernels:
+        raise _wrong(f"{snapshot.name} defines no Triton kernel.")
+    if given.get("kernel") is not None:
+        kernel = snapshot.kernel(_text(given, "kernel"))
+        if kernel is None:
+            raise _wrong(f"{snapshot.name} defines no kernel {given['kernel']!r}.")
+        return snapshot, kernel
+    line = _line(given)
+    if line is None:
+        if len(kernels) > 1:
+            raise _wrong(f"{snapshot.name} defines several kernels. Put the cursor into one.")
+        return snapshot, kernels[0]
+
+    def distance(kernel: Kernel) -> int:
+        spans = [kernel.range, *(site.range for site in kernel.launch_sites)]
+        return min(max(span.start.line - line, line - span.end.line, 0) for span in spans)
+
+    return snapshot, min(kernels, key=distance)
+
+
+def _line(given: Mapping[str, Any]) -> int | None:
+    position = given.get("position")
+    line = position.get("line") if isinstance(position, Mapping) else None
+    return line + 1 if isinstance(line, int) else None
+
+
+def _text(given: Mapping[str, Any], name: str) -> str:
+    value = given.get(name)
+    if not isinstance(value, str) or not value:
+        raise _wrong(f"The command's argument needs a text called {name!r}.")
+    return value
+
+
+def _wrong(sentence: str) -> JsonRpcInvalidParams:
+    return JsonRpcInvalidParams(sentence)

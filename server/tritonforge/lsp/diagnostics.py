@@ -1,0 +1,98 @@
+"""Diagnostics of a snapshot: from its source at once, and from what was compiled or measured before."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from lsprotocol import types
+
+from tritonforge.config import Settings
+from tritonforge.diagnosis.diagnose import diagnose
+from tritonforge.domain.finding import Finding
+from tritonforge.domain.kernel import Kernel
+from tritonforge.lsp.documents import Snapshot
+from tritonforge.lsp.facts import Facts, is_fresh, moved_finding
+
+SOURCE = "TritonForge"
+STALE = "(stale: found before an edit)"
+_SEVERITIES = {
+    "error": types.DiagnosticSeverity.Error,
+    "warning": types.DiagnosticSeverity.Warning,
+    "information": types.DiagnosticSeverity.Information,
+    "hint": types.DiagnosticSeverity.Hint,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """A finding at its place in the document now, and whether its code has changed since it was found."""
+
+    kernel: Kernel
+    finding: Finding
+    stale: bool = False
+
+
+def findings_of(snapshot: Snapshot, facts: Facts, settings: Settings) -> tuple[Shown, ...]:
+    """Return every finding to show: fresh facts speak for their kernel, stale ones beside what the source shows."""
+    shown: list[Shown] = []
+    for kernel in snapshot.analysis.kernels:
+        known = facts.of(snapshot.uri, kernel.name)
+        if known is None:
+            shown += [Shown(kernel, finding) for finding in diagnose(kernel)]
+            continue
+        fresh = is_fresh(known, kernel)
+        found = [moved_finding(f, known, snapshot, kernel) for f in known.findings if fresh or f.provenance != "source"]
+        if not fresh:
+            now = diagnose(kernel)
+            shown += [Shown(kernel, finding) for finding in now]
+            seen = {(f.code, f.range.start.line) for f in now}
+            found = [f for f in found if (f.code, f.range.start.line) not in seen]
+        shown += [Shown(kernel, finding, not fresh) for finding in found if not _suppressed(finding, kernel)]
+    return tuple(one for one in shown if settings.selects(one.finding.code, snapshot.file))
+
+
+def diagnostics(snapshot: Snapshot, facts: Facts, settings: Settings) -> list[types.Diagnostic]:
+    """Return the diagnostics of a snapshot."""
+    return [diagnostic(one, snapshot) for one in findings_of(snapshot, facts, settings)]
+
+
+def diagnostic(one: Shown, snapshot: Snapshot) -> types.Diagnostic:
+    """Turn a finding into a diagnostic. One of many lines marks its first: a whole loop underlined hides the code."""
+    finding = one.finding
+    where = finding.range
+    place = (
+        snapshot.positions.range(where)
+        if where.start.line == where.end.line
+        else snapshot.positions.whole_line(where.start.line)
+    )
+    return types.Diagnostic(
+        range=place,
+        message=f"{finding.name}: {finding.message}" + (f" {STALE}" if one.stale else ""),
+        severity=types.DiagnosticSeverity.Hint if one.stale else _SEVERITIES[finding.severity],
+        code=finding.code,
+        source=SOURCE,
+        data={"kernel": one.kernel.name},
+    )
+
+
+def report(
+    snapshot: Snapshot | None, facts: Facts, settings: Settings | None, previous: str | None
+) -> types.DocumentDiagnosticReport:
+    """Answer a pull; what has not changed since the client's `previous` result is not sent again."""
+    if snapshot is None or settings is None:
+        return types.RelatedFullDocumentDiagnosticReport(items=[])
+    # The settings' own identity would do, but a hash of what they select is shorter and survives a restart.
+    chosen = hash((settings.select, settings.ignore, settings.per_file_ignores))
+    result = f"{snapshot.content[:16]}-{facts.generation}-{chosen & 0xFFFFFFFF:x}"
+    if previous == result:
+        return types.RelatedUnchangedDocumentDiagnosticReport(result_id=result)
+    return types.RelatedFullDocumentDiagnosticReport(items=diagnostics(snapshot, facts, settings), result_id=result)
+
+
+def _suppressed(finding: Finding, kernel: Kernel) -> bool:
+    """Tell whether a comment written since silences a finding; `diagnose` knows those that were there before."""
+    return any(
+        (s.whole_kernel or s.line == finding.range.start.line)
+        and (not s.codes or any(finding.code.startswith(code) or code == finding.name for code in s.codes))
+        for s in kernel.suppressions
+    )

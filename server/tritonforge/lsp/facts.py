@@ -1,0 +1,163 @@
+"""What has been found out about kernels, with the code it was found on; kept while the server runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from tritonforge.diagnosis.assessment import Assessed
+from tritonforge.domain.candidate import Suggestion
+from tritonforge.domain.compilation import Compilation
+from tritonforge.domain.finding import Bottleneck, Finding
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.launch import Launch
+from tritonforge.domain.results import OptimizeResult, ProfileResult
+from tritonforge.domain.source import Edit, Position, Range
+from tritonforge.lsp.documents import Snapshot
+from tritonforge.lsp.moving import moved_edits, moved_line
+
+
+@dataclass(frozen=True)
+class LaunchFacts:
+    """One launch: its time in µs with where that comes from, its share (0–1) of the roofline, what it compiled to."""
+
+    launch: Launch
+    time_us: float | None
+    provenance: Literal["measured", "predicted"]
+    interval: tuple[float, float] | None = None
+    fraction: float | None = None
+    bound: str = ""
+    bottleneck: Bottleneck | None = None
+    compilation: Compilation | None = None
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """What is known of a kernel as it stood in `text`. `target` names where it was found out."""
+
+    kernel: Kernel
+    text: str
+    target: str
+    launches: tuple[LaunchFacts, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def first(self) -> LaunchFacts | None:
+        """The launch that matters most."""
+        return min(self.launches, key=lambda one: one.launch.rank, default=None)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A verified suggestion for a kernel as it stood in `text`."""
+
+    id: str
+    kernel: Kernel
+    text: str
+    suggestion: Suggestion
+
+    def edits_for(self, snapshot: Snapshot) -> tuple[Edit, ...] | None:
+        """Return its edits for the document as it is now; None when what was verified is no longer there.
+
+        Both must hold: the kernel and its host functions are what the verdict speaks of, and the edited lines are
+        unchanged.
+        """
+        kernel = snapshot.kernel(self.kernel.name)
+        if kernel is None or state_of(kernel) != state_of(self.kernel):
+            return None
+        edits = self.suggestion.trial.candidate.edits
+        if any(edit.file != snapshot.file for edit in edits):
+            return None
+        return moved_edits(edits, self.text, snapshot.text)
+
+
+class Facts:
+    """The newest facts and offer for each kernel of each document. `generation` rises with every change."""
+
+    def __init__(self) -> None:
+        """Begin knowing nothing."""
+        self.generation = 0
+        self._kernels: dict[tuple[str, str], KernelFacts] = {}
+        self._offers: dict[tuple[str, str], Offer] = {}
+
+    def learn(self, uri: str, facts: KernelFacts) -> None:
+        """Take over what is known of a kernel."""
+        self._kernels[uri, facts.kernel.name] = facts
+        self.generation += 1
+
+    def offer(self, uri: str, offer: Offer) -> None:
+        """Take over a suggestion; it replaces an earlier one of the same kernel."""
+        self._offers[uri, offer.kernel.name] = offer
+        self.generation += 1
+
+    def of(self, uri: str, kernel: str) -> KernelFacts | None:
+        """Return what is known of a kernel, stale or not."""
+        return self._kernels.get((uri, kernel))
+
+    def offered(self, uri: str, kernel: str) -> Offer | None:
+        """Return what was suggested for a kernel, stale or not."""
+        return self._offers.get((uri, kernel))
+
+    def forget(self) -> None:
+        """Forget everything."""
+        self._kernels.clear()
+        self._offers.clear()
+        self.generation += 1
+
+
+def state_of(kernel: Kernel) -> tuple[str, tuple[str, ...]]:
+    """Return what facts about a kernel depend on: its code and the code that launches it."""
+    return kernel.code_hash, tuple(sorted(site.site_hash for site in kernel.launch_sites))
+
+
+def is_fresh(facts: KernelFacts, kernel: Kernel) -> bool:
+    """Tell whether neither the kernel nor its host functions have changed since."""
+    return state_of(facts.kernel) == state_of(kernel)
+
+
+def launch_facts(assessed: Iterable[Assessed], profiled: ProfileResult | None = None) -> tuple[LaunchFacts, ...]:
+    """Turn assessed launches into facts; with measured times where there are any."""
+    times = {p.launch.id: p.time_us for p in profiled.profiles if p.time_us} if profiled else {}
+    return tuple(
+        LaunchFacts(
+            launch=one.launch,
+            time_us=time.median if time else one.prediction.time_us if one.prediction else None,
+            provenance="measured" if time else "predicted",
+            interval=time.ci95 if time else one.prediction.interval if one.prediction else None,
+            fraction=one.roofline.fraction if one.roofline else None,
+            bound=one.roofline.bound if one.roofline else "",
+            bottleneck=one.bottleneck,
+            compilation=one.compilation,
+        )
+        for one in assessed
+        for time in (times.get(one.launch.id),)
+    )
+
+
+def with_baseline(before: KernelFacts | None, result: OptimizeResult, text: str, target: str) -> KernelFacts:
+    """Return what an optimisation showed of the original, with what was known of the same launches before."""
+    same = before is not None and is_fresh(before, result.kernel) and before.target == target
+    known = {one.launch.id: one for one in before.launches} if before is not None and same else {}
+    bottleneck = result.bottlenecks[0] if result.bottlenecks else None
+    launches = []
+    for number, launch in enumerate(result.launches):
+        time = result.baseline_us.get(launch.id)
+        one = known.get(launch.id) or LaunchFacts(launch, time, result.provenance)
+        if number == 0 and one.bottleneck is None:
+            one = dataclasses.replace(one, bottleneck=bottleneck)
+        launches.append(dataclasses.replace(one, time_us=time, provenance=result.provenance, interval=None))
+    return KernelFacts(result.kernel, text, target, tuple(launches), result.findings)
+
+
+def moved_finding(finding: Finding, facts: KernelFacts, now: Snapshot, kernel: Kernel) -> Finding:
+    """Return a finding at the place that its line has in the document now; on the kernel's name when it is gone."""
+    start = moved_line(finding.range.start.line, facts.text, now.text)
+    if start is None:
+        return dataclasses.replace(finding, range=kernel.name_range)
+    shift = start - finding.range.start.line
+    where = Range(
+        Position(start, finding.range.start.column), Position(finding.range.end.line + shift, finding.range.end.column)
+    )
+    return dataclasses.replace(finding, range=where)

@@ -1,0 +1,10 @@
+"""The commands' names; editors and users' key bindings hold on to them."""
+
+PROFILE = "tritonforge.profileKernel"
+OPTIMIZE = "tritonforge.optimizeKernel"
+RECORD = "tritonforge.recordLaunches"
+APPLY = "tritonforge.applySuggestion"
+WRITE_SPEC = "tritonforge.writeLaunchSpec"
+CANCEL_JOB = "tritonforge.cancelJob"
+SELECT_TARGET = "tritonforge.selectTarget"
+RESTART = "tritonforge.restart"

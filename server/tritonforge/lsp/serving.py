@@ -1,0 +1,187 @@
+"""A server process: its streams, its log, and when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tritonforge.lsp.server import Server
+
+_log = logging.getLogger("tritonforge.lsp")
+_LENGTH = re.compile(rb"content-length:\s*(\d+)\s*", re.IGNORECASE)
+_LARGEST = 256 << 20
+_POLL_S = 1.0
+_GRACE_S = 8.0
+
+
+def serve_stdio() -> int:
+    """Serve the client on standard input and output until it goes away; returns the exit code.
+
+    What anything else in this process writes to standard output goes to standard error instead, from the first line on.
+    """
+    own = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    _set_up_log()
+    code = asyncio.run(_stdio(own), debug=False)
+    sys.stderr.flush()
+    # Whatever a thread still waits for (a locked store, a name server) must not keep the process.
+    os._exit(code)
+
+
+def serve_tcp(host: str, port: int, announce: Callable[[str, int], None]) -> int:
+    """Serve one client on a socket; `announce` is told where once it listens (port 0 chooses one)."""
+    _set_up_log()
+    return asyncio.run(_tcp(host, port, announce))
+
+
+async def _stdio(own: int) -> int:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(0), "rb", 0))
+    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(own, "wb", 0))
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    return await _serve(reader, writer)
+
+
+async def _tcp(host: str, port: int, announce: Callable[[str, int], None]) -> int:
+    done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        listening.close()
+        code = await _serve(reader, writer)
+        if not done.done():
+            done.set_result(code)
+
+    listening = await asyncio.start_server(connected, host, port)
+    announce(*listening.sockets[0].getsockname()[:2])
+    return await done
+
+
+class _Out:
+    """What pygls writes to: buffered without bound, so that a slow client never blocks the event loop."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+
+    def write(self, data: bytes) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(data)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+    from tritonforge.lsp.server import Server
+
+    server = Server()
+    server.protocol.set_writer(_Out(writer))
+    receiving = asyncio.create_task(_receive(reader, server))
+    _watch_parent(server)
+    code = await server.stopping
+    receiving.cancel()
+    await server.state.close()
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(1.0):
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+    return code
+
+
+async def _receive(reader: asyncio.StreamReader, server: Server) -> None:
+    """Hand on message after message; the end of the stream is the end of the server."""
+    try:
+        while (body := await _next(reader)) is not None:
+            try:
+                data = json.loads(body)
+            except (ValueError, RecursionError) as error:
+                _log.warning("a message is no JSON: %s", error)
+                continue
+            server.protocol.receive(data)
+    except (OSError, EOFError, ValueError) as error:
+        _log.info("the client's stream ended: %s", error)
+    server.stop(0 if server.protocol.has_shut_down else 1)
+
+
+async def _next(reader: asyncio.StreamReader) -> bytes | None:
+    """Return the body of the next message, None at the end.
+
+    Raises:
+        ValueError: the stream is out of step, and nothing after this can be trusted.
+    """
+    length = None
+    while True:
+        line = await reader.readline()
+        if not line:
+            return None
+        found = _LENGTH.fullmatch(line.strip())
+        if found:
+            length = int(found[1])
+        elif not line.strip():
+            if length is None:
+                continue  # blank lines between messages
+            if length > _LARGEST:
+                raise ValueError(f"a message of {length} bytes")
+            return await reader.readexactly(length)
+
+
+def _watch_parent(server: Server) -> None:
+    """End the server when the process that the client named, or the one that started us, is gone.
+
+    A thread, so that it works whatever the event loop is busy with.
+    """
+    loop = asyncio.get_running_loop()
+    started_by = os.getppid()
+
+    def gone() -> None:
+        loop.call_soon_threadsafe(server.stop, 1)
+        time.sleep(_GRACE_S)
+        os._exit(1)
+
+    def watch() -> None:
+        seen = False
+        while not server.stopping.done():
+            time.sleep(_POLL_S)
+            if os.getppid() != started_by:
+                return gone()
+            named = server.process_id
+            if named is None or named <= 0:
+                continue
+            # An editor outside this container names a process that was never visible here.
+            alive = _is_alive(named)
+            if seen and not alive:
+                return gone()
+            seen = seen or alive
+        return None
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _set_up_log() -> None:
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
+    )
+    # pygls logs every payload at INFO, and with each error the whole message.
+    logging.getLogger("pygls").setLevel(logging.ERROR)
+    logging.getLogger("asyncio").setLevel(logging.ERROR)

@@ -1,0 +1,94 @@
+"""Open targets: one worker for each, started when first needed and kept warm."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from tritonforge.config import Settings
+from tritonforge.domain.target import Target
+from tritonforge.jobs.session import Session, open_session
+
+_GRACE_S = 3.0
+
+
+@dataclass
+class _Kept:
+    ready: asyncio.Future[Session]
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+
+Key = tuple[str, str | None, str | None, Target | None]
+
+
+class Sessions:
+    """The open targets of all workspaces."""
+
+    def __init__(self) -> None:
+        """Begin with none open."""
+        self._kept: dict[Key, _Kept] = {}
+
+    async def get(self, settings: Settings, name: str | None, python: str | None) -> Session:
+        """Return the session of a target, opening it when it is not open yet.
+
+        Raises:
+            UsageError: no such target is configured.
+            TargetUnreachable: its worker does not start; the next call tries again.
+        """
+        key = key_of(settings, name, python)
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = _Kept(asyncio.get_running_loop().create_future())
+            self._kept[key] = kept
+            # A task of its own holds the session open: it must be closed by the task that opened it.
+            kept.task = asyncio.create_task(self._hold(key, kept, settings, name, python))
+        # Shielded: whoever waits may be cancelled, and the others go on waiting for the same worker.
+        return await asyncio.shield(kept.ready)
+
+    async def _hold(self, key: Key, kept: _Kept, settings: Settings, name: str | None, python: str | None) -> None:
+        try:
+            async with open_session(settings, name, python=python) as session:
+                kept.ready.set_result(session)
+                await kept.closing.wait()
+        except BaseException as error:
+            if not kept.ready.done():
+                if isinstance(error, Exception):
+                    kept.ready.set_exception(error)
+                    kept.ready.exception()  # seen, even when nobody waits any more
+                else:
+                    kept.ready.cancel()
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            if self._kept.get(key) is kept:
+                del self._kept[key]
+
+    def drop(self, session: Session) -> None:
+        """Let go of a session whose worker has ended, so that the next job gets a new one."""
+        for key, kept in tuple(self._kept.items()):
+            ready = kept.ready
+            opened = ready.done() and not ready.cancelled() and not ready.exception()
+            if opened and ready.result() is session:
+                kept.closing.set()
+                del self._kept[key]
+
+    async def close(self) -> None:
+        """End every worker; within a few seconds, whatever they do."""
+        kept = tuple(self._kept.values())
+        self._kept.clear()
+        tasks = [one.task for one in kept if one.task is not None]
+        for one in kept:
+            one.closing.set()
+            if not one.ready.done() and one.task is not None:
+                one.task.cancel()
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=_GRACE_S)
+            for task in late:
+                task.cancel()
+
+
+def key_of(settings: Settings, name: str | None, python: str | None) -> Key:
+    """Return what makes a session another one: the root, the target with its definition, the interpreter."""
+    wanted = name or settings.default_target
+    return str(settings.root), wanted, python, settings.targets.get(wanted)

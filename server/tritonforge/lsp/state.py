@@ -1,0 +1,194 @@
+"""Everything the server holds, and how a change of it reaches the client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pygls.lsp.server import LanguageServer
+
+from tritonforge.config import Settings
+from tritonforge.domain.errors import UsageError
+from tritonforge.domain.kernel import Kernel
+from tritonforge.lsp import work
+from tritonforge.lsp.client import Client
+from tritonforge.lsp.diagnostics import diagnostics
+from tritonforge.lsp.documents import Documents, Snapshot, path_of
+from tritonforge.lsp.facts import Facts, KernelFacts, Offer, is_fresh
+from tritonforge.lsp.jobs import BACKGROUND, Job, Jobs
+from tritonforge.lsp.sessions import Sessions
+from tritonforge.lsp.workspaces import Options, Workspaces
+
+if TYPE_CHECKING:
+    from tritonforge.workload.gather import FileWorkload
+
+IDLE_S = 1.5
+"""Seconds without a keystroke after which known launches are compiled."""
+PUSH_S = 0.2
+"""Seconds after a change until diagnostics are pushed to a client that cannot pull."""
+
+
+class State:
+    """The server's state. Handlers read snapshots from it; jobs bring it news."""
+
+    def __init__(self, server: LanguageServer) -> None:
+        """Begin with nothing open, nothing known and the default options."""
+        self.options = Options()
+        self.client = Client(server)
+        self.documents = Documents()
+        self.facts = Facts()
+        self.workspaces = Workspaces(self._warn_once)
+        self.sessions = Sessions()
+        self.jobs = Jobs(self.client, self._jobs_changed)
+        self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
+        self._warned: set[str] = set()
+        self._tasks: set[asyncio.Future[object]] = set()
+
+    def snapshot(self, uri: str) -> Snapshot | None:
+        """Return an open document as it is now."""
+        root, file = self.workspaces.place(path_of(uri), uri)
+        return self.documents.snapshot(uri, root, file)
+
+    def settings(self, root: Path) -> Settings:
+        """Return the settings of a workspace as they are now."""
+        return self.workspaces.of(root).settings(self.options)
+
+    async def workload(self, snapshot: Snapshot, job: Job, *, allow_run: bool) -> FileWorkload:
+        """Return what finds the calls of a document's kernels; user code is run with `allow_run` only."""
+        from tritonforge.workload.gather import FileWorkload
+
+        store = await asyncio.to_thread(self.workspaces.of(snapshot.root).store)
+        return FileWorkload(
+            root=str(snapshot.root),
+            analysis=snapshot.analysis,
+            text=snapshot.text,
+            settings=self.settings(snapshot.root),
+            store=store,
+            allow_run=allow_run,
+            on_entry=partial(work.recording, snapshot, job),
+        )
+
+    def learn(self, uri: str, facts: KernelFacts) -> None:
+        """Take over what a job found out, and show it."""
+        self.facts.learn(uri, facts)
+        self._show(uri)
+
+    def offer(self, uri: str, offer: Offer) -> None:
+        """Take over a suggestion, and show it."""
+        self.facts.offer(uri, offer)
+        self._show(uri)
+
+    def opened(self, uri: str) -> None:
+        """React to a document that was opened."""
+        self._push(uri)
+        self.look_again(uri)
+
+    def changed(self, uri: str) -> None:
+        """React to an edit."""
+        if not self.client.can.pulls_diagnostics:
+            self._later("push", uri, PUSH_S, lambda: self._push(uri))
+        self.jobs.cancel_background(uri)
+        self.look_again(uri)
+
+    def closed(self, uri: str) -> None:
+        """React to a document that was closed."""
+        for what in ("push", "idle"):
+            timer = self._timers.pop((what, uri), None)
+            if timer is not None:
+                timer.cancel()
+        self.jobs.cancel_background(uri)
+        if not self.client.can.pulls_diagnostics:
+            self.client.publish(uri, None, [])
+
+    def look_again(self, uri: str) -> None:
+        """Compile the document's known launches once nobody has typed for a while."""
+        self._later("idle", uri, IDLE_S, lambda: self._idle(uri))
+
+    def in_background(self, work: Coroutine[Any, Any, object]) -> None:
+        """Let something run that nobody waits for; it ends with the server at the latest."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def reconfigure(self, options: Options) -> None:
+        """Take over new options: jobs and workers end, settings are read again, results are kept."""
+        before, self.options = self.options, options
+        for problem in options.problems:
+            self._warn_once(problem)
+        sessions, self.sessions = self.sessions, Sessions()
+        self.workspaces.reset()
+        self.in_background(self._end(sessions))
+        if before != options:
+            for uri in self.documents.uris:
+                self.opened(uri)
+        self.client.refresh()
+
+    async def _end(self, sessions: Sessions) -> None:
+        await self.jobs.close()
+        await sessions.close()
+
+    async def close(self) -> None:
+        """End every job, every worker, every store."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        for task in self._tasks:
+            task.cancel()
+        await self.jobs.close()
+        await self.sessions.close()
+        self.workspaces.close()
+
+    def _idle(self, uri: str) -> None:
+        snapshot = self.snapshot(uri)
+        if snapshot is None or snapshot.path is None or not self.options.trusted:
+            return
+        unknown = tuple(k for k in snapshot.analysis.kernels if not self._is_known(uri, k))
+        specified = bool(snapshot.analysis.specs or self.settings(snapshot.root).launches)
+        if not unknown or not (specified or self.workspaces.of(snapshot.root).has_store):
+            return
+
+        async def look(job: Job) -> str:
+            workload = await self.workload(snapshot, job, allow_run=False)
+            kernels = []
+            for kernel in unknown:
+                try:
+                    if await asyncio.to_thread(workload.known, kernel):
+                        kernels.append(kernel)
+                except UsageError as error:
+                    self._warn_once(str(error))
+            return await work.inspect(self, snapshot, tuple(kernels), job) if kernels else ""
+
+        self.jobs.start(look, title=None, subject=(uri, ""), priority=BACKGROUND)
+
+    def _is_known(self, uri: str, kernel: Kernel) -> bool:
+        known = self.facts.of(uri, kernel.name)
+        return known is not None and is_fresh(known, kernel)
+
+    def _show(self, uri: str) -> None:
+        self._push(uri)
+        self.client.refresh()
+
+    def _push(self, uri: str) -> None:
+        if self.client.can.pulls_diagnostics:
+            return
+        snapshot = self.snapshot(uri)
+        if snapshot is not None:
+            found = diagnostics(snapshot, self.facts, self.settings(snapshot.root))
+            self.client.publish(uri, snapshot.version, found)
+
+    def _jobs_changed(self) -> None:
+        self.client.refresh(diagnostics=False)
+
+    def _warn_once(self, sentence: str) -> None:
+        if sentence not in self._warned:
+            self._warned.add(sentence)
+            self.client.warn(sentence)
+
+    def _later(self, what: str, uri: str, seconds: float, action: Callable[[], None]) -> None:
+        before = self._timers.pop((what, uri), None)
+        if before is not None:
+            before.cancel()
+        self._timers[what, uri] = asyncio.get_running_loop().call_later(seconds, action)

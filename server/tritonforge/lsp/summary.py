@@ -1,0 +1,44 @@
+"""The few words that lenses, hovers and messages share."""
+
+from __future__ import annotations
+
+from tritonforge.domain.candidate import Suggestion
+from tritonforge.lsp.facts import KernelFacts, LaunchFacts
+from tritonforge.report import wording
+
+
+def one_line(facts: KernelFacts, *, fresh: bool) -> str:
+    """Return time, share of roofline and bottleneck of the kernel's first launch."""
+    first = facts.first
+    if first is None:
+        return "no launch compiled"
+    parts = [time(first), share(first)]
+    if first.bottleneck is not None and first.bottleneck.kind != "unknown":
+        parts.append(first.bottleneck.kind)
+    if first.compilation is not None and first.compilation.error:
+        parts = ["does not compile"]
+    if not fresh:
+        parts.append("stale")
+    return " · ".join(part for part in parts if part)
+
+
+def time(launch: LaunchFacts) -> str:
+    """Return the time of a launch with its provenance; empty when it is not known."""
+    return "" if launch.time_us is None else f"{wording.time_us(launch.time_us)} {launch.provenance}"
+
+
+def share(launch: LaunchFacts) -> str:
+    """Return its share of the roofline; empty when it is not known."""
+    return "" if launch.fraction is None else f"{wording.percent(launch.fraction)} of roofline"
+
+
+def gain(suggestion: Suggestion) -> str:
+    """Return `4.26x (predicted)`."""
+    return f"{wording.factor(suggestion.speedup)} ({suggestion.provenance})"
+
+
+def verified(suggestion: Suggestion) -> str:
+    """Return `4.26x faster (predicted), verified on 9 inputs`."""
+    verdict = suggestion.trial.verdict
+    inputs = wording.plural(len(verdict.inputs), "input") if verdict else "no input"
+    return f"{wording.factor(suggestion.speedup)} faster ({suggestion.provenance}), verified on {inputs}"

@@ -1,0 +1,149 @@
+"""What jobs do with a kernel: profile it, optimise it, record its launches, compile it in the background."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from tritonforge.domain.errors import NoLaunchKnown, TargetUnreachable
+from tritonforge.domain.kernel import Kernel, RunnableEntry
+from tritonforge.domain.launch import Call
+from tritonforge.domain.results import OptimizeResult
+from tritonforge.jobs.session import Session
+from tritonforge.lsp import summary
+from tritonforge.lsp.documents import Snapshot
+from tritonforge.lsp.facts import KernelFacts, Offer, launch_facts, with_baseline
+from tritonforge.lsp.jobs import Job
+from tritonforge.lsp.sessions import key_of
+from tritonforge.report import wording
+
+if TYPE_CHECKING:
+    from tritonforge.lsp.state import State
+    from tritonforge.workload.gather import FileWorkload
+
+# The engine is imported where it is used: a server that only analyses starts in half the time.
+
+BUDGET_S = 120.0
+
+
+async def profile(state: State, snapshot: Snapshot, kernel: Kernel, job: Job, *, allow_run: bool) -> str:
+    """Profile a kernel, and show what came out."""
+    from tritonforge.diagnosis.assessment import yardstick
+    from tritonforge.diagnosis.inspect_file import wanted
+    from tritonforge.diagnosis.profile_kernel import profile as profile_kernel
+    from tritonforge.profiling.ceilings import ceilings_of
+
+    async with _target(state, snapshot, job) as session:
+        workload = await state.workload(snapshot, job, allow_run=allow_run)
+        found = await _calls(workload, kernel, session)
+        job.report(f"profiling {kernel.name}")
+        judge = yardstick(session, ceilings=await ceilings_of(session, workload.store))
+        subject = workload.subject(kernel, found)
+        result, assessed = await profile_kernel(subject, session, judge)
+        findings = {(f.code, f.range): f for profile in result.profiles for f in profile.findings}
+    facts = KernelFacts(
+        kernel,
+        snapshot.text,
+        wording.target(session.info),
+        launch_facts(assessed, result),
+        wanted(tuple(findings.values()), snapshot.file, workload.settings),
+    )
+    state.learn(snapshot.uri, facts)
+    return summary.one_line(facts, fresh=True)
+
+
+async def optimize(state: State, snapshot: Snapshot, kernel: Kernel, job: Job, *, allow_run: bool) -> str:
+    """Search for a faster version of a kernel, and offer it."""
+    from tritonforge.diagnosis.assessment import yardstick
+    from tritonforge.optimize import Step
+    from tritonforge.optimize import optimize as search
+    from tritonforge.profiling.ceilings import ceilings_of
+    from tritonforge.rewrite import default_engines
+
+    def show(step: Step) -> None:
+        count = f" {step.done}/{step.total}" if step.total else ""
+        best = f" · best so far {wording.factor(step.best_speedup)}" if step.best_speedup else ""
+        job.report(f"{step.stage}{count} · {step.detail}{best}", step.done, step.total)
+
+    async with _target(state, snapshot, job) as session:
+        workload = await state.workload(snapshot, job, allow_run=allow_run)
+        found = await _calls(workload, kernel, session)
+        judge = yardstick(session, ceilings=await ceilings_of(session, workload.store))
+        subject = workload.subject(kernel, found)
+        result = await search(subject, session, judge, default_engines(), budget_s=BUDGET_S, on_step=show)
+    target = wording.target(session.info)
+    state.learn(snapshot.uri, with_baseline(state.facts.of(snapshot.uri, kernel.name), result, snapshot.text, target))
+    if result.best is None:
+        outcome = _nothing(result)
+        state.client.say(f"{kernel.name}: {outcome}")
+        return outcome
+    offer = Offer(job.id, kernel, snapshot.text, result.best)
+    state.offer(snapshot.uri, offer)
+    return summary.verified(result.best)
+
+
+async def record(state: State, snapshot: Snapshot, kernel: Kernel, job: Job) -> str:
+    """Run what the file offers, to see the launches of a kernel. Whoever starts this job has decided to run it."""
+    async with _target(state, snapshot, job) as session:
+        workload = await state.workload(snapshot, job, allow_run=True)
+        calls = await _calls(workload, kernel, session)
+    launches = sum(len(call.launches) for call in calls)
+    state.look_again(snapshot.uri)
+    return f"{wording.plural(launches, 'launch')} of {kernel.name} recorded"
+
+
+async def inspect(state: State, snapshot: Snapshot, kernels: tuple[Kernel, ...], job: Job) -> str:
+    """Compile the known launches of kernels, in the background. Nothing of the user's is run to find any."""
+    from tritonforge.diagnosis.assessment import assess, yardstick
+    from tritonforge.diagnosis.diagnose import diagnose
+    from tritonforge.diagnosis.inspect_file import wanted
+
+    async with _target(state, snapshot, job) as session:
+        workload = await state.workload(snapshot, job, allow_run=False)
+        for kernel in kernels:
+            found = await asyncio.to_thread(workload.known, kernel)
+            if found is None:
+                continue
+            program = workload.subject(kernel, found.calls).program()
+            assessed = await assess(session, program, kernel, found.calls, yardstick(session))
+            findings = wanted(diagnose(kernel, [one.case for one in assessed]), snapshot.file, workload.settings)
+            target = wording.target(session.info)
+            state.learn(snapshot.uri, KernelFacts(kernel, snapshot.text, target, launch_facts(assessed), findings))
+    return ""
+
+
+@asynccontextmanager
+async def _target(state: State, snapshot: Snapshot, job: Job) -> AsyncIterator[Session]:
+    """Wait for the target's turn, and open it where it is not open yet."""
+    settings = state.settings(snapshot.root)
+    name, python = state.options.target, state.options.interpreter
+    async with state.jobs.turn(key_of(settings, name, python), job):
+        job.report("starting the worker")
+        session = await state.sessions.get(settings, name, python)
+        try:
+            yield session
+        except TargetUnreachable:
+            state.sessions.drop(session)
+            raise
+
+
+async def _calls(workload: FileWorkload, kernel: Kernel, session: Session) -> tuple[Call, ...]:
+    found = await workload.calls_of(kernel, session)
+    if not found.calls:
+        raise NoLaunchKnown(f"{found.note[:1].upper()}{found.note[1:]}.")
+    return found.calls
+
+
+def recording(snapshot: Snapshot, job: Job, entry: RunnableEntry) -> None:
+    """Say that user code runs, and which."""
+    job.report(f"recording the launches of {snapshot.name} ({entry.name or entry.kind})")
+
+
+def _nothing(result: OptimizeResult) -> str:
+    at_roofline = bool(result.bottlenecks) and result.bottlenecks[0].kind == "at-roofline"
+    if at_roofline:
+        return "nothing to gain: it runs at its roofline"
+    note = f" ({result.notes[0]})" if result.notes and not result.trials else ""
+    return f"no verified rewrite is faster than the original; stopped: {result.stopped_because}{note}"

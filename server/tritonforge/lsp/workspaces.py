@@ -1,0 +1,152 @@
+"""Roots, and for each its settings and its store; what the client configured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tritonforge.config import Settings, load, workspace_name, workspace_root
+from tritonforge.config.workspace import MARKERS
+from tritonforge.store import Store, open_store
+from tritonforge.store.place import FILE, FOLDER
+
+_SETTINGS_FILES = ("tritonforge.toml", "pyproject.toml")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the client configured; see docs/editor.md. `problems` says what was wrong and therefore left out."""
+
+    trusted: bool = True
+    interpreter: str | None = None
+    target: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, said: object) -> Options:
+        """Read `initializationOptions`; what is missing or wrong keeps its default."""
+        given = said if isinstance(said, Mapping) else {}
+        kinds: dict[str, tuple[type, str]] = {
+            "trusted": (bool, "true or false"),
+            "interpreter": (str, "a path"),
+            "target": (str, "a name"),
+            "settings": (Mapping, "an object"),
+        }
+        known: dict[str, Any] = {}
+        problems = []
+        for name, (kind, what) in kinds.items():
+            value = given.get(name)
+            if value is None or value == "":
+                continue
+            if isinstance(value, kind):
+                known[name] = value
+            else:
+                problems.append(f"editor settings: {name} must be {what}.")
+        # Wrong is not the same as missing here: whoever tried to say something about trust gets the careful answer.
+        if given.get("trusted") is not None and "trusted" not in known:
+            known["trusted"] = False
+        return cls(**known, problems=tuple(problems))
+
+
+class Workspace:
+    """One root. Settings are read again when their files or the editor's settings have changed."""
+
+    def __init__(self, root: Path, warn: Callable[[str], None]) -> None:
+        """Use `warn` for one sentence about each thing that is wrong."""
+        self.root = root
+        self._warn = warn
+        self._stamp: object = None
+        self._settings: Settings | None = None
+        self._told: set[str] = set()
+        self._store: Store | None = None
+
+    def settings(self, options: Options) -> Settings:
+        """Return the settings as they are now: two `stat` calls when nothing has changed."""
+        stamp = (tuple(_stamp(self.root / name) for name in _SETTINGS_FILES), options)
+        if self._settings is None or stamp != self._stamp:
+            self._stamp = stamp
+            self._settings = load(self.root, strict=False, overrides=options.settings)
+            for problem in self._settings.problems:
+                if str(problem) not in self._told:
+                    self._told.add(str(problem))
+                    self._warn(str(problem))
+        return self._settings
+
+    def store(self) -> Store:
+        """Return the store, opened when first asked for (blocks on the disk).
+
+        Raises:
+            UsageError: when a newer TritonForge wrote it.
+        """
+        if self._store is None:
+            self._store = open_store(self.root)
+        return self._store
+
+    @property
+    def has_store(self) -> bool:
+        """Whether there is something to look up; looking creates nothing."""
+        return self._store is not None or (self.root / FOLDER / FILE).is_file()
+
+    def reset(self) -> None:
+        """Read the settings anew when they are next asked for."""
+        self._stamp = None
+        self._told.clear()
+
+    def close(self) -> None:
+        """Close the store."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+
+class Workspaces:
+    """The workspace of every document."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        """Use `warn` for sentences about settings."""
+        self.folders: tuple[Path, ...] = ()
+        self._warn = warn
+        self._by_root: dict[Path, Workspace] = {}
+
+    def of(self, root: Path) -> Workspace:
+        """Return the workspace at `root`."""
+        if root not in self._by_root:
+            self._by_root[root] = Workspace(root, self._warn)
+        return self._by_root[root]
+
+    def place(self, path: Path | None, uri: str) -> tuple[Path, str]:
+        """Return the root that a document belongs to, and what it is called there.
+
+        The root is the nearest folder with a marker as for the command line; else the client's folder that holds the
+        file; else the file's own folder.
+        """
+        if path is None:
+            root = self.folders[0] if self.folders else Path.cwd()
+            return root, uri.partition(":")[2].lstrip("/") or "untitled"
+        root = workspace_root(path)
+        if not path.is_relative_to(root) or not any((root / marker).exists() for marker in MARKERS):
+            holding = [folder for folder in self.folders if path.is_relative_to(folder)]
+            root = max(holding, key=lambda folder: len(folder.parts), default=path.parent)
+        return root, workspace_name(root, path)
+
+    def reset(self) -> None:
+        """Read settings anew when they are next asked for, and say again what is wrong with them."""
+        for workspace in self._by_root.values():
+            workspace.reset()
+
+    def close(self) -> None:
+        """Close every store and forget what was read."""
+        for workspace in self._by_root.values():
+            workspace.close()
+        self._by_root.clear()
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
