@@ -154,3 +154,12 @@ def test_the_server_side_never_imports_torch_or_triton(workspace):
         [sys.executable, "-c", code], cwd=workspace, capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_configured_time_limit_ends_a_main_that_never_returns(workspace):
+    (workspace / "tritonforge.toml").write_text("[limits]\nseconds = 4\n")
+    (workspace / "kernels.py").write_text(
+        f"{KERNEL}\nimport time\n\nif __name__ == '__main__':\n    time.sleep(600)\n    scale[(1,)](None, None, 1, BLOCK=1)\n"
+    )
+    done = tritonforge("profile", "kernels.py::scale", "--target", "offline", cwd=workspace)
+    says(done, 4, "main", "4 s")

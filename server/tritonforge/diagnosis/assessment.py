@@ -15,7 +15,7 @@ from tritonforge.domain.errors import NoLaunchKnown
 from tritonforge.domain.finding import Bottleneck
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call, Launch, RecordedLaunch
-from tritonforge.domain.messages import Compile, CompiledLaunch, Limits, Program
+from tritonforge.domain.messages import Compile, CompiledLaunch, Program
 from tritonforge.domain.profile import Ceilings, Roofline, TimeDistribution
 from tritonforge.domain.results import Assessment
 from tritonforge.jobs import JobError
@@ -23,8 +23,6 @@ from tritonforge.jobs.session import Session
 from tritonforge.prediction import GpuSpec, gpu_for, predict, unique_bytes
 from tritonforge.profiling.roofline import roofline
 from tritonforge.workload.launches import distinct, matches, to_launch
-
-COMPILE_LIMITS = Limits(seconds=60.0, memory_bytes=6 << 30)
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ async def assess(
     for call in calls:
         # The qualified name, not the simple one: two classes may each have a kernel of one name.
         request = Compile(program, call, arch or session.arch, (kernel.name,))
-        result = await session.worker.run(request, limits=COMPILE_LIMITS)
+        result = await session.worker.run(request)
         own = [compiled for compiled in result.launches if matches(kernel, compiled.launch)]
         recorded += [
             (to_launch(kernel, compiled.launch, call=call.id), compiled, ordinal)

@@ -64,7 +64,7 @@ async def open_session(
     target = LOCAL if wanted is AUTO else wanted
     if target.python is None and python:
         target = dataclasses.replace(target, python=python)
-    async with connect(target) as worker:
+    async with connect(target, limits=settings.limits) as worker:
         try:
             described = await worker.run(Describe())
         except JobError as error:

@@ -23,7 +23,8 @@ from tritonforge.jobs import Worker
 from tritonforge.verify.inputs import Groups, SelfCheck, Variation, find_groups, variations
 from tritonforge.verify.resizing import describe
 
-LIMITS = Limits(seconds=120.0, memory_bytes=64 << 30)
+DEVICE = Limits(seconds=120.0, memory_bytes=64 << 30)
+"""A process that uses a GPU maps far more memory than it fills."""
 LARGEST_BLOCK = 1 << 16
 LEAST_INPUTS = 2
 """A candidate passes only when at least this many inputs of each call could be compared."""
@@ -108,18 +109,18 @@ class Gate:
     def _on_original(self, job: type[Compare | CompareOnDevice]) -> SelfCheck:
         async def self_check(calls: Sequence[Call]) -> Sequence[InputOutcome]:
             request = job(self.original, self.original, tuple(calls), self.tolerance, stop_at_first=False)
-            return (await self.worker.run(request, limits=LIMITS)).outcomes
+            return (await self.worker.run(request, limits=DEVICE if job is CompareOnDevice else None)).outcomes
 
         return self_check
 
     async def _compare(self, candidate: Program, wanted: tuple[Variation, ...]) -> list[Tried]:
         request = Compare(self.original, candidate, tuple(v.call for v in wanted), self.tolerance)
-        result = await self.worker.run(request, limits=LIMITS)
+        result = await self.worker.run(request)
         return [Tried(v, o, on_device=False) for v, o in zip(wanted, result.outcomes, strict=False)]
 
     async def _compare_on_device(self, candidate: Program, wanted: tuple[Variation, ...]) -> list[Tried]:
         request = CompareOnDevice(self.original, candidate, tuple(v.call for v in wanted), self.tolerance)
-        result = await self.worker.run(request, limits=LIMITS)
+        result = await self.worker.run(request, limits=DEVICE)
         return [Tried(v, o, on_device=True) for v, o in zip(wanted, result.outcomes, strict=False)]
 
 
@@ -153,7 +154,7 @@ async def launched(worker: Worker, program: Program, calls: Sequence[Call], arch
     launches: list[RecordedLaunch] = []
     error = None
     for call in calls:
-        result = await worker.run(Compile(program, call, arch, artefacts=()), limits=LIMITS)
+        result = await worker.run(Compile(program, call, arch, artefacts=()))
         launches += [one.launch for one in result.launches]
         error = error or next((one.error for one in result.launches if one.error), None)
     return Launched(tuple(launches), error)

@@ -10,12 +10,11 @@ from tritonforge.config import LaunchTable
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import FileAnalysis, Kernel, RunnableEntry, SpecComment
 from tritonforge.domain.launch import Call, RecordedLaunch
-from tritonforge.domain.messages import Limits, Program, Record
+from tritonforge.domain.messages import Program, Record
 from tritonforge.jobs import JobError, Worker
 from tritonforge.workload.launches import matches
 from tritonforge.workload.specs import parse_spec
 
-RECORD_LIMITS = Limits(seconds=60.0, memory_bytes=8 << 30)
 MAX_CALLS = 4
 """Calls kept for one kernel: the first of each shape that its own file shows."""
 
@@ -104,7 +103,7 @@ async def record(
         name = entry.name or entry.kind
         try:
             request = Record(program, entry.kind, entry.name)
-            result = await worker.run(request, limits=RECORD_LIMITS)
+            result = await worker.run(request)
         except JobError as error:
             failures.append(f"{name}: {error.failure.message}")
             continue
@@ -130,7 +129,7 @@ def select(kernel: Kernel, recording: Recording) -> tuple[Call, ...]:
 
 def explain_nothing(kernel: Kernel, analysis: FileAnalysis, recording: Recording | None) -> str:
     """Return one sentence that says why no launch of `kernel` is known, and what to do."""
-    mend = f"write one above it: # tritonforge: launch {example_spec(kernel)}"
+    mend = f"write a launch spec above it: # tritonforge: launch {example_spec(kernel)}"
     if recording is None and analysis.entries:
         names = ", ".join(entry.name or f"the {entry.kind} block" for entry in analysis.entries[:3])
         return f"no launch of {kernel.name} is known: running {names} was not allowed (--no-run); allow it, or {mend}"
