@@ -76,7 +76,7 @@ $(VSIX): $(wildcard vscode-extension/src/*.ts vscode-extension/src/*/*.ts vscode
   vscode-extension/node_modules/.installed
 	@cp LICENSE vscode-extension/LICENSE
 	@$(NPM) run --silent check
-	@$(NPM) test --silent -- --test-reporter=dot
+	@$(NPM) test --silent
 	@$(NPM) run --silent package -- --out tritonforge-0.1.0.vsix
 
 vscode-extension/node_modules/.installed: vscode-extension/package-lock.json scripts/install_node.sh

@@ -9,6 +9,10 @@ test("a ready server shows the target kernels run on", () => {
   assert.equal(show({ kind: "ready" }, [], "offline").text, "$(zap) TritonForge: offline");
 });
 
+test("a server that has not said its target yet does not name one", () => {
+  assert.equal(show({ kind: "ready" }, [], undefined).text, "$(zap) TritonForge");
+});
+
 test("a job in progress shows its step, and its tooltip every job", () => {
   const shown = show({ kind: "ready" }, [job, { title: "Profile softmax_kernel" }], "offline");
   assert.equal(shown.text, "$(sync~spin) Optimize matmul_kernel: compile 12/40 (+1)");

@@ -35,8 +35,9 @@ export function show(server: ServerState, jobs: readonly Job[], target: string |
 }
 
 function showTarget(target: string | undefined): Shown {
-  const name = target ?? "auto";
-  return { text: `$(zap) TritonForge: ${name}`, tooltip: `Kernels run on the target “${name}”.`, severity: "none" };
+  return target === undefined
+    ? { text: "$(zap) TritonForge", tooltip: "The language server is running.", severity: "none" }
+    : { text: `$(zap) TritonForge: ${target}`, tooltip: `Kernels run on the target “${target}”.`, severity: "none" };
 }
 
 function showJobs(jobs: readonly Job[]): Shown {
