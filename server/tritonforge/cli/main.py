@@ -10,7 +10,7 @@ import traceback
 import click
 
 from tritonforge import __version__
-from tritonforge.cli.commands import COMMANDS
+from tritonforge.cli.commands import Commands
 from tritonforge.domain.errors import TritonForgeError
 
 EXIT_BUG = 70
@@ -22,17 +22,15 @@ unreachable; 4 no launch known for a kernel that was named; 70 a bug;
 130 interrupted."""
 
 
-@click.group(epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Commands, epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="tritonforge")
 @click.option("-v", "--verbose", is_flag=True, help="Show tracebacks and what the worker says.")
 @click.pass_context
 def cli(context: click.Context, *, verbose: bool) -> None:
     """Find what holds a Triton kernel back, and get rewrites that were verified before you see them."""
     context.obj = {"verbose": verbose}
-
-
-for command in COMMANDS:
-    cli.add_command(command)
 
 
 def main() -> None:

@@ -146,5 +146,7 @@ class Client:
 
 
 def _capital(sentence: str) -> str:
-    text = sentence[:1].upper() + sentence[1:]
+    # A sentence that begins with a kernel's name (`matmul_kernel: …`) keeps it as it is spelled.
+    first = sentence.split(maxsplit=1)[0] if sentence.strip() else ""
+    text = sentence[:1].upper() + sentence[1:] if first.isalpha() else sentence
     return text if text.endswith((".", "?", "!", ":", "…")) else f"{text}."

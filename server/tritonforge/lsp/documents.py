@@ -55,9 +55,9 @@ class _Open:
 class Documents:
     """The open documents."""
 
-    def __init__(self) -> None:
-        """Begin with none."""
-        self.encoding = "utf-16"
+    def __init__(self, encoding: str) -> None:
+        """Begin with none; positions are counted in `encoding`."""
+        self.encoding = encoding
         self._open: dict[str, _Open] = {}
         self._analyses: OrderedDict[tuple[str, str], FileAnalysis] = OrderedDict()
 

@@ -8,3 +8,5 @@ WRITE_SPEC = "tritonforge.writeLaunchSpec"
 CANCEL_JOB = "tritonforge.cancelJob"
 SELECT_TARGET = "tritonforge.selectTarget"
 RESTART = "tritonforge.restart"
+
+ALL = (OPTIMIZE, PROFILE, RECORD, WRITE_SPEC, APPLY, CANCEL_JOB, SELECT_TARGET, RESTART)

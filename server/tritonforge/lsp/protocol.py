@@ -99,7 +99,7 @@ class Protocol(LanguageServerProtocol):
     async def lsp_shutdown(self, *_: Any) -> None:  # type: ignore[override]
         """End all work, and answer once it has ended; the process stays until `exit`."""
         self._shutdown = True
-        await self._server.state.close()
+        await self._server.close()
         own: Any = asyncio.current_task()
         for future in tuple(self._request_futures.values()):
             if future is not own and not future.done():

@@ -1,23 +1,30 @@
-"""The server: which method is answered by what. Every handler reads a snapshot and answers in line."""
+"""The server: which method is answered by what. Every handler reads a snapshot and answers in line.
+
+What the features need is imported when the first one is asked for: `initialize` is to be answered before.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
+from pygls.uris import to_fs_path
 
 from tritonforge import __version__
-from tritonforge.lsp import code_actions, code_lens, diagnostics, hover
-from tritonforge.lsp.client import Abilities
-from tritonforge.lsp.commands import COMMANDS, argument
-from tritonforge.lsp.documents import path_of
+from tritonforge.lsp import names
+from tritonforge.lsp.client import Abilities, Client
+from tritonforge.lsp.options import Options
 from tritonforge.lsp.protocol import Protocol
-from tritonforge.lsp.state import State
-from tritonforge.lsp.workspaces import Options
+
+if TYPE_CHECKING:
+    from tritonforge.lsp.documents import Snapshot
+    from tritonforge.lsp.state import State
 
 
 class Server(LanguageServer):
@@ -34,9 +41,30 @@ class Server(LanguageServer):
             protocol_cls=Protocol,
             converter_factory=default_converter,
         )
-        self.state = State(self)
+        self.client = Client(self)
+        self.options = Options()
+        self.folders: tuple[Path, ...] = ()
         self.stopping: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        _register(self)
+        _register_lifecycle(self)
+        _register_features(self)
+        for name in names.ALL:
+            self.command(name)(_command(self, name))
+
+    @cached_property
+    def state(self) -> State:
+        """Everything that is known, from the first use on."""
+        from tritonforge.lsp.state import State
+
+        encoding = self.workspace.position_encoding
+        name = encoding.value if isinstance(encoding, types.PositionEncodingKind) else str(encoding)
+        state = State(self.client, self.options, name)
+        state.workspaces.folders = self.folders
+        return state
+
+    async def close(self) -> None:
+        """End everything that was begun."""
+        if "state" in self.__dict__:
+            await self.state.close()
 
     def stop(self, code: int) -> None:
         """End the server with an exit code."""
@@ -46,22 +74,23 @@ class Server(LanguageServer):
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Leave errors to the log: a user can do nothing about most of them, and requests are answered anyway."""
 
+    def snapshot(self, document: types.TextDocumentIdentifier) -> Snapshot | None:
+        """Return an open document as it is now."""
+        return self.state.snapshot(document.uri)
 
-def _register(server: Server) -> None:
-    state = server.state
 
+def _register_lifecycle(server: Server) -> None:
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
-        state.client.can = Abilities.of(params.capabilities)
-        state.documents.encoding = _encoding(server)
+        server.client.can = Abilities.of(params.capabilities)
         uris = [folder.uri for folder in params.workspace_folders or ()] or [params.root_uri or ""]
-        state.workspaces.folders = tuple(path for uri in uris if (path := path_of(uri)) is not None)
-        state.options = Options.read(params.initialization_options)
+        server.folders = tuple(Path(path) for uri in uris if (path := to_fs_path(uri)))
+        server.options = Options.read(params.initialization_options)
 
     @server.feature(types.INITIALIZED)
     def initialized(_: types.InitializedParams) -> None:
-        for problem in state.options.problems:
-            state.client.warn(problem)
+        for problem in server.state.options.problems:
+            server.client.warn(problem)
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     def configured(params: types.DidChangeConfigurationParams) -> None:
@@ -69,38 +98,47 @@ def _register(server: Server) -> None:
         ours = said.get("tritonforge") if isinstance(said, Mapping) else None
         if isinstance(ours, Mapping):
             options = Options.read(ours)
-            if options != state.options:
-                state.reconfigure(options)
+            if options != server.state.options:
+                server.state.reconfigure(options)
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
-    def folders(params: types.DidChangeWorkspaceFoldersParams) -> None:
-        gone = {path_of(folder.uri) for folder in params.event.removed}
-        new = tuple(path for folder in params.event.added if (path := path_of(folder.uri)) is not None)
-        state.workspaces.folders = tuple(f for f in state.workspaces.folders if f not in gone) + new
+    def folders_changed(params: types.DidChangeWorkspaceFoldersParams) -> None:
+        gone = {to_fs_path(folder.uri) for folder in params.event.removed}
+        new = tuple(Path(path) for folder in params.event.added if (path := to_fs_path(folder.uri)))
+        kept = tuple(folder for folder in server.state.workspaces.folders if str(folder) not in gone)
+        server.state.workspaces.folders = kept + new
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def watched(_: types.DidChangeWatchedFilesParams) -> None:
-        state.client.refresh()  # settings are read again when they are next needed, which is now
+        server.client.refresh()  # settings are read again when they are next needed, which is now
 
+
+def _register_features(server: Server) -> None:
     @server.feature(
         types.TEXT_DOCUMENT_DIAGNOSTIC,
         types.DiagnosticOptions(inter_file_dependencies=False, workspace_diagnostics=False, identifier="tritonforge"),
     )
-    def pull(params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
-        snapshot = state.snapshot(params.text_document.uri)
-        settings = state.settings(snapshot.root) if snapshot else None
-        return diagnostics.report(snapshot, state.facts, settings, params.previous_result_id)
+    def diagnostic(params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
+        from tritonforge.lsp import diagnostics
+
+        snapshot = server.snapshot(params.text_document)
+        settings = server.state.settings(snapshot.root) if snapshot else None
+        return diagnostics.report(snapshot, server.state.facts, settings, params.previous_result_id)
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
-    def hovered(params: types.HoverParams) -> types.Hover | None:
-        snapshot = state.snapshot(params.text_document.uri)
+    def hover(params: types.HoverParams) -> types.Hover | None:
+        from tritonforge.lsp import hover
+
+        snapshot = server.snapshot(params.text_document)
         if snapshot is None:
             return None
-        return hover.hover(snapshot, state.facts, state.settings(snapshot.root), params.position)
+        return hover.hover(snapshot, server.state.facts, server.state.settings(snapshot.root), params.position)
 
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
-    def lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
-        snapshot = state.snapshot(params.text_document.uri)
+    def code_lens(params: types.CodeLensParams) -> list[types.CodeLens]:
+        from tritonforge.lsp import code_lens
+
+        state, snapshot = server.state, server.snapshot(params.text_document)
         if snapshot is None:
             return []
         return code_lens.code_lenses(snapshot, state.facts, state.jobs, trusted=state.options.trusted)
@@ -112,30 +150,28 @@ def _register(server: Server) -> None:
             resolve_provider=True,
         ),
     )
-    def actions(params: types.CodeActionParams) -> list[types.CodeAction | types.Command]:
-        snapshot = state.snapshot(params.text_document.uri)
+    def code_action(params: types.CodeActionParams) -> list[types.CodeAction | types.Command]:
+        from tritonforge.lsp import code_actions
+
+        state, snapshot = server.state, server.snapshot(params.text_document)
         if snapshot is None:
             return []
-        return code_actions.code_actions(snapshot, state.facts, state.client, params, trusted=state.options.trusted)
+        return code_actions.code_actions(snapshot, state.facts, server.client, params, trusted=state.options.trusted)
 
     @server.feature(types.CODE_ACTION_RESOLVE)
     def resolve(action: types.CodeAction) -> types.CodeAction:
+        from tritonforge.lsp import code_actions
+
         data = action.data
-        snapshot = state.snapshot(str(data.get("uri"))) if isinstance(data, Mapping) else None
-        return code_actions.resolve(action, snapshot, state.facts, state.client)
-
-    for name in COMMANDS:
-        server.command(name)(_command(state, name))
+        snapshot = server.state.snapshot(str(data.get("uri"))) if isinstance(data, Mapping) else None
+        return code_actions.resolve(action, snapshot, server.state.facts, server.client)
 
 
-def _command(state: State, name: str) -> Callable[..., dict[str, Any]]:
+def _command(server: Server, name: str) -> Callable[..., dict[str, Any]]:
     # A plain function: pygls fills the parameters of a `partial` that are bound already.
     def run(*arguments: Any) -> dict[str, Any]:
-        return COMMANDS[name](state, argument(arguments))
+        from tritonforge.lsp.commands import COMMANDS, argument
+
+        return COMMANDS[name](server.state, argument(arguments))
 
     return run
-
-
-def _encoding(server: Server) -> str:
-    chosen = server.workspace.position_encoding
-    return chosen.value if isinstance(chosen, types.PositionEncodingKind) else str(chosen)

@@ -8,11 +8,12 @@ import json
 import logging
 import os
 import re
+import stat
 import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from tritonforge.lsp.server import Server
@@ -47,10 +48,27 @@ def serve_tcp(host: str, port: int, announce: Callable[[str, int], None]) -> int
 async def _stdio(own: int) -> int:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(0), "rb", 0))
+    if _is_pollable(0):
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(0), "rb", 0))
+    else:
+        threading.Thread(target=_feed, args=(reader, loop), name="stdin", daemon=True).start()
+    if not _is_pollable(own):
+        return await _serve(reader, _Blocking(own))
     transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(own, "wb", 0))
-    writer = asyncio.StreamWriter(transport, protocol, None, loop)
-    return await _serve(reader, writer)
+    return await _serve(reader, asyncio.StreamWriter(transport, protocol, None, loop))
+
+
+def _is_pollable(descriptor: int) -> bool:
+    """Tell whether the event loop can wait for a descriptor: not for files and devices, nor for pipes on Windows."""
+    mode = os.fstat(descriptor).st_mode
+    return sys.platform != "win32" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))
+
+
+def _feed(reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody reads any more
+        while data := os.read(0, 1 << 16):
+            loop.call_soon_threadsafe(reader.feed_data, data)
+        loop.call_soon_threadsafe(reader.feed_eof)
 
 
 async def _tcp(host: str, port: int, announce: Callable[[str, int], None]) -> int:
@@ -67,36 +85,55 @@ async def _tcp(host: str, port: int, announce: Callable[[str, int], None]) -> in
     return await done
 
 
-class _Out:
-    """What pygls writes to: buffered without bound, so that a slow client never blocks the event loop."""
+class _Writer(Protocol):
+    """What this module and pygls need of an output; `StreamWriter` buffers, so a slow client blocks nothing."""
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
+    def write(self, data: bytes) -> None: ...
+    def close(self) -> None: ...
+    async def drain(self) -> None: ...
+
+
+class _Blocking:
+    """An output that the event loop cannot wait for."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._file = os.fdopen(descriptor, "wb", 0)
 
     def write(self, data: bytes) -> None:
-        if not self._writer.is_closing():
-            self._writer.write(data)
+        left = memoryview(data)
+        while left:
+            left = left[self._file.write(left) or 0 :]
 
     def close(self) -> None:
-        self._writer.close()
+        self._file.close()
+
+    async def drain(self) -> None:
+        return
 
 
-async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+async def _serve(reader: asyncio.StreamReader, writer: _Writer) -> int:
     from tritonforge.lsp.server import Server
 
     server = Server()
-    server.protocol.set_writer(_Out(writer))
+    server.protocol.set_writer(writer)
     receiving = asyncio.create_task(_receive(reader, server))
     _watch_parent(server)
     code = await server.stopping
     receiving.cancel()
-    await server.state.close()
-    with contextlib.suppress(Exception):
+    await server.close()
+    with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(1.0):
-            await writer.drain()
-            writer.close()
-            await writer.wait_closed()
+            await _flush(writer)
     return code
+
+
+async def _flush(writer: _Writer) -> None:
+    await writer.drain()
+    writer.close()
+    if isinstance(writer, asyncio.StreamWriter):
+        # Pipes know no wait_closed: the transport is done once its buffer is empty.
+        while writer.transport.get_write_buffer_size():  # noqa: ASYNC110 - nothing says when
+            await asyncio.sleep(0.005)
 
 
 async def _receive(reader: asyncio.StreamReader, server: Server) -> None:

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pygls.lsp.server import LanguageServer
-
 from tritonforge.config import Settings
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import Kernel
@@ -19,8 +17,9 @@ from tritonforge.lsp.diagnostics import diagnostics
 from tritonforge.lsp.documents import Documents, Snapshot, path_of
 from tritonforge.lsp.facts import Facts, KernelFacts, Offer, is_fresh
 from tritonforge.lsp.jobs import BACKGROUND, Job, Jobs
+from tritonforge.lsp.options import Options
 from tritonforge.lsp.sessions import Sessions
-from tritonforge.lsp.workspaces import Options, Workspaces
+from tritonforge.lsp.workspaces import Workspaces
 
 if TYPE_CHECKING:
     from tritonforge.workload.gather import FileWorkload
@@ -34,11 +33,11 @@ PUSH_S = 0.2
 class State:
     """The server's state. Handlers read snapshots from it; jobs bring it news."""
 
-    def __init__(self, server: LanguageServer) -> None:
-        """Begin with nothing open, nothing known and the default options."""
-        self.options = Options()
-        self.client = Client(server)
-        self.documents = Documents()
+    def __init__(self, client: Client, options: Options, encoding: str) -> None:
+        """Begin with nothing open and nothing known; `encoding` is what positions are counted in."""
+        self.options = options
+        self.client = client
+        self.documents = Documents(encoding)
         self.facts = Facts()
         self.workspaces = Workspaces(self._warn_once)
         self.sessions = Sessions()

@@ -1,54 +1,17 @@
-"""Roots, and for each its settings and its store; what the client configured."""
+"""Roots, and for each its settings and its store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from tritonforge.config import Settings, load, workspace_name, workspace_root
 from tritonforge.config.workspace import MARKERS
+from tritonforge.lsp.options import Options
 from tritonforge.store import Store, open_store
 from tritonforge.store.place import FILE, FOLDER
 
 _SETTINGS_FILES = ("tritonforge.toml", "pyproject.toml")
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the client configured; see docs/editor.md. `problems` says what was wrong and therefore left out."""
-
-    trusted: bool = True
-    interpreter: str | None = None
-    target: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
-
-    @classmethod
-    def read(cls, said: object) -> Options:
-        """Read `initializationOptions`; what is missing or wrong keeps its default."""
-        given = said if isinstance(said, Mapping) else {}
-        kinds: dict[str, tuple[type, str]] = {
-            "trusted": (bool, "true or false"),
-            "interpreter": (str, "a path"),
-            "target": (str, "a name"),
-            "settings": (Mapping, "an object"),
-        }
-        known: dict[str, Any] = {}
-        problems = []
-        for name, (kind, what) in kinds.items():
-            value = given.get(name)
-            if value is None or value == "":
-                continue
-            if isinstance(value, kind):
-                known[name] = value
-            else:
-                problems.append(f"editor settings: {name} must be {what}.")
-        # Wrong is not the same as missing here: whoever tried to say something about trust gets the careful answer.
-        if given.get("trusted") is not None and "trusted" not in known:
-            known["trusted"] = False
-        return cls(**known, problems=tuple(problems))
 
 
 class Workspace:

@@ -1,10 +1,26 @@
-"""One module for each command; this is their list, in the order of `--help`."""
+"""One module for each command, imported when it is used: an editor waits for `serve`, and people for `--help`."""
 
-from tritonforge.cli.commands.analyze import analyze
-from tritonforge.cli.commands.doctor import doctor
-from tritonforge.cli.commands.optimize import optimize
-from tritonforge.cli.commands.profile import profile
-from tritonforge.cli.commands.serve import serve
-from tritonforge.cli.commands.verify import verify
+from __future__ import annotations
 
-COMMANDS = (analyze, profile, optimize, verify, doctor, serve)
+from importlib import import_module
+
+import click
+
+NAMES = ("analyze", "profile", "optimize", "verify", "doctor", "serve")
+"""In the order of `--help`."""
+
+
+class Commands(click.Group):
+    """The group of all commands."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return their names."""
+        return list(NAMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """Import a command."""
+        if cmd_name not in NAMES:
+            return None
+        found = getattr(import_module(f"tritonforge.cli.commands.{cmd_name}"), cmd_name)
+        assert isinstance(found, click.Command)
+        return found
