@@ -101,8 +101,8 @@ def test_the_freshly_built_extension_starts_the_server_and_shows_the_target(stor
     assert story["start"]["states"][-1] == "TritonForge: offline"
 
 
-def test_findings_are_underlined_and_listed_as_problems(story):
-    assert story["squiggle"]["count"] >= 1
+def test_what_the_source_alone_shows_is_marked_before_anything_is_run(story):
+    assert any(line.startswith(("def matmul_kernel", "acc += tl.dot")) for line in story["squiggle"]["lines"])
 
 
 def test_a_lens_above_the_kernel_offers_to_profile_and_optimise(story):
@@ -129,6 +129,11 @@ def test_a_verified_suggestion_says_how_much_faster_and_that_it_was_predicted(st
     suggestion = story["suggestion"]
     assert "predicted" in suggestion["text"]
     assert "Apply" in suggestion["lens"]
+
+
+def test_the_line_that_holds_the_kernel_back_is_underlined_and_listed_as_a_problem(story):
+    assert story["suggestion"]["lines"] == ["acc += tl.dot(a, b)"]
+    assert story["suggestion"]["problems"] == "Warnings: 1"
 
 
 def test_hovering_the_kernel_then_shows_a_table_about_it(story):

@@ -36,8 +36,7 @@ async function start({ page }) {
 async function squiggle({ page }) {
   const squiggles = page.locator(".squiggly-error, .squiggly-warning, .squiggly-info, .squiggly-hint");
   await squiggles.first().waitFor();
-  const problems = await page.locator("#status\\.problems [aria-label]").first().getAttribute("aria-label");
-  return { count: await squiggles.count(), problems };
+  return { lines: await linesUnder(page, squiggles) };
 }
 
 async function lens({ page }) {
@@ -83,10 +82,33 @@ async function progress({ page }) {
 
 async function suggestion({ page }) {
   const offer = page.locator(TOAST).filter({ has: page.getByRole("button", { name: "Apply", exact: true }) });
-  await offer.waitFor({ timeout: 110_000 });
+  await offer.waitFor({ timeout: 180_000 });
   const line = page.locator(LENS).filter({ hasText: "Apply" }).first();
   await line.waitFor();
-  return { text: await offer.innerText(), lens: (await line.innerText()).replaceAll("\u00a0", " ") };
+  const warnings = page.locator(".squiggly-warning");
+  await warnings.first().waitFor();
+  const problems = await page.locator("#status\\.problems [aria-label]").first().getAttribute("aria-label");
+  return {
+    text: await offer.innerText(),
+    lens: (await line.innerText()).replaceAll("\u00a0", " "),
+    lines: await linesUnder(page, warnings),
+    problems,
+  };
+}
+
+/** The text of the line that each squiggle is drawn under. */
+async function linesUnder(page, squiggles) {
+  const lines = [];
+  for (const line of await page.locator(".view-line").all()) {
+    lines.push({ box: await line.boundingBox(), text: (await line.innerText()).replaceAll("\u00a0", " ").trim() });
+  }
+  const under = [];
+  for (const squiggle of await squiggles.all()) {
+    const { y, height } = await squiggle.boundingBox();
+    const middle = y + height / 2;
+    under.push(lines.find(({ box }) => box && box.y <= middle && middle < box.y + box.height)?.text);
+  }
+  return under;
 }
 
 async function codeAction({ page }) {
