@@ -8,6 +8,7 @@ from typing import Any
 import triton
 import triton.language as tl
 from triton.runtime import interpreter
+from triton.runtime.interpreter import TensorHandle, np  # type: ignore[attr-defined,unused-ignore]
 
 from tritonforge.worker.interpreter import bfloat16, libdevice
 from tritonforge.worker.interpreter.running import (
@@ -29,6 +30,7 @@ def install() -> None:
     _installed = True
     _patch_language_for_good()
     _remember_dtypes()
+    _ignore_nan_as_gpus_do()
     bfloat16.install()
     libdevice.install()
     builder = interpreter.InterpreterBuilder
@@ -38,6 +40,25 @@ def install() -> None:
     builder.create_atomic_cas = atomic(builder.create_atomic_cas, None)
     interpreter._implicit_cvt = scalar_conversion(interpreter._implicit_cvt)
     interpreter.InterpretedFunction.run = run_interpreted
+
+
+def _ignore_nan_as_gpus_do() -> None:
+    """Let `maximum`, `minimum` and `clamp` return the other operand for a NaN, unless they are told to propagate it.
+
+    The interpreter propagates NaN always, and so takes `maximum(x, 0)` for `where(x < 0, 0, x)`.
+    """
+    builder = interpreter.InterpreterBuilder
+    builder.create_maxnumf = lambda self, lhs, rhs: self.binary_op(lhs, rhs, np.fmax)
+    builder.create_minnumf = lambda self, lhs, rhs: self.binary_op(lhs, rhs, np.fmin)
+    propagating = builder.create_clampf
+
+    def create_clampf(self: Any, x: Any, low: Any, high: Any, propagate_nans: Any) -> Any:
+        if getattr(propagate_nans, "name", "") == "ALL":
+            return propagating(self, x, low, high, propagate_nans)
+        clamped = np.fmin(np.fmax(x.data, low.data), high.data)
+        return TensorHandle(clamped.astype(x.data.dtype, copy=False), x.dtype.scalar)
+
+    builder.create_clampf = create_clampf
 
 
 class _Kept:
