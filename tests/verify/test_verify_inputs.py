@@ -10,8 +10,8 @@ import numpy as np
 
 from tritonforge.domain.launch import Call, Distribution, ExactValues, Scalar, Tensor
 from tritonforge.domain.messages import InputOutcome
-from tritonforge.verify.inputs import find_groups, variations
-from tritonforge.verify.resizing import places, resize
+from tritonforge.verify.inputs import find_groups, strided, variations
+from tritonforge.verify.resizing import flipped_flags, other_scalars, places, resize, spread
 
 
 def tensor(*shape: int, **options) -> Tensor:
@@ -144,3 +144,58 @@ def test_a_distribution_replaces_floating_values_only():
     x, i = resize(call, {}, seed=1, values=Distribution("normal", mean=64.0)).arguments
     assert x.values.mean == 64.0
     assert i.values.high == 9
+
+
+def test_a_size_goes_beyond_the_recorded_one_where_that_can_be_interpreted():
+    call = Call("", "m.py", "f", (tensor(600),))
+    found = asyncio.run(find_groups(call, original(lambda x: True)))
+    assert max(v.call.arguments[0].shape[0] for v in variations(call, found, tile=64, seed=1)) > 600
+    huge = Call("", "m.py", "f", (tensor(1 << 24),))
+    found = asyncio.run(find_groups(huge, original(lambda x: True)))
+    largest = max(v.call.arguments[0].shape[0] for v in variations(huge, found, tile=64, seed=1))
+    assert 8 * 64 < largest < 4096
+
+
+def test_each_size_is_one_while_the_others_are_not():
+    call = Call("", "m.py", "f", (tensor(4096, 2048),))
+    found = asyncio.run(find_groups(call, original(lambda x: True)))
+    shapes = {v.call.arguments[0].shape for v in variations(call, found, tile=64, seed=1)}
+    assert {(1, 1), (1, 25), (19, 1)} <= shapes
+
+
+def test_memory_gets_gaps_that_only_strides_tell_of():
+    call = Call("", "m.py", "f", (tensor(4, 6), tensor(5), tensor(4, 6, strides=(0, 1))))
+    matrix, vector, broadcast = spread(call, "rows").arguments
+    assert matrix.strides[0] > 6
+    assert matrix.strides[1] == 1
+    assert vector.strides == (1,)
+    assert broadcast.strides == (0, 1)
+    matrix, vector, _ = spread(call, "transposed").arguments
+    assert matrix.strides[0] == 1
+    assert matrix.strides[1] > 4
+    _, vector, _ = spread(call, "elements").arguments
+    assert vector.strides == (2,)
+
+
+def test_memory_with_gaps_is_used_only_where_the_original_minds_strides():
+    call = Call("", "m.py", "f", (tensor(4096, 2048), tensor(4096)))
+    found = asyncio.run(find_groups(call, original(lambda x, y: x.shape[0] == y.shape[0])))
+
+    async def takes_rows_only(calls):
+        return [InputOutcome("equal" if c.arguments[0].strides[1] == 1 else "different", outputs=1) for c in calls]
+
+    chosen = asyncio.run(strided(call, found, takes_rows_only, seed=1))
+    assert [v.about for v in chosen] == ["gaps between rows", "gaps between elements"]
+
+
+def test_factors_change_a_little_and_flags_turn_round_one_at_a_time():
+    call = Call("", "m.py", "f", (Scalar(0.5), Scalar(True), Scalar(3)), (("causal", Scalar(False)),))
+    changed = other_scalars(call)
+    assert changed is not None
+    assert changed.arguments == (Scalar(0.375), Scalar(True), Scalar(3))
+    assert other_scalars(Call("", "m.py", "f", (Scalar(3), Scalar(float("inf"))))) is None
+    (_, first), (about, second) = flipped_flags(call)
+    assert first.arguments[1] == Scalar(False)
+    assert first.keywords == call.keywords
+    assert about == "causal=True"
+    assert second.keywords == (("causal", Scalar(True)),)

@@ -16,13 +16,34 @@ import numpy as np
 
 from tritonforge.domain.launch import Call, Distribution, ExactValues, Tensor, ValuePolicy
 from tritonforge.domain.messages import InputOutcome
-from tritonforge.verify.resizing import Place, all_tensors, can_resize, is_floating, map_tensors, places, resize
+from tritonforge.verify.resizing import (
+    Place,
+    Spread,
+    all_tensors,
+    can_resize,
+    flipped_flags,
+    is_floating,
+    map_tensors,
+    other_scalars,
+    places,
+    resize,
+    spread,
+)
 
 SelfCheck = Callable[[Sequence[Call]], Awaitable[Sequence[InputOutcome]]]
 """Runs the original against itself on each call, and says which of them it can do at all."""
 
 _MAX_PLACES = 12
 _BASE = 48
+_MAX_SINGLES = 4
+_MAX_FLAGS = 4
+_MANY_TILES = 16
+_LONGEST = 2048
+_SPREADS: tuple[tuple[Spread, str], ...] = (
+    ("rows", "gaps between rows"),
+    ("transposed", "transposed memory"),
+    ("elements", "gaps between elements"),
+)
 SEEDS_AS_RECORDED = 3
 """Inputs of a call whose sizes cannot be changed: the same sizes with other values."""
 
@@ -164,7 +185,8 @@ def variations(
     for index, group in enumerate(groups.groups):
         if all(place.size in grid for place in group):
             continue
-        sizes = [tile + tile // 2 + 5 if at == index else size for at, size in enumerate(small)]
+        long = _beyond(group[0].size, tile)
+        sizes = [long if at == index else size for at, size in enumerate(small)]
         add(sizes, "one size over a tile, with a tail")
     aligned = max(16, min(tile, 128))
     add([aligned] * len(groups.groups), "sizes that divide evenly")
@@ -173,7 +195,35 @@ def variations(
     add(small, "large and small magnitudes", Distribution("normal", mean=0.0, std=100.0))
     out += _specials(call, groups, small, seed + len(out))
     add([1] * len(small), "one element")
+    if 1 < len(small) <= _MAX_SINGLES:
+        for index in range(len(small)):
+            add([1 if at == index else size for at, size in enumerate(small)], "one size is one")
+    scalars = other_scalars(call)
+    for about, changed in (*((("other factors", scalars),) if scalars else ()), *flipped_flags(call)[:_MAX_FLAGS]):
+        chosen = {place: size for group, size in zip(groups.groups, small, strict=True) for place in group}
+        out.append(Variation(resize(changed, chosen, seed=seed + len(out)), about))
     return tuple(out)
+
+
+def _beyond(recorded: int, tile: int) -> int:
+    """Return a size that ends in a tail and is over the recorded one, or over many tiles where that is too large."""
+    return max(tile, min(recorded, _MANY_TILES * tile, _LONGEST)) + tile // 2 + 5
+
+
+async def strided(call: Call, groups: Groups, self_check: SelfCheck, *, seed: int) -> tuple[Variation, ...]:
+    """Return inputs in memory with gaps, of those kinds that the original's own results do not depend on.
+
+    An original that takes its arguments for contiguous reads the gaps, which hold something else each time.
+    """
+    if not groups.groups or call.kernel_launch:
+        return ()
+    small = [19 + 6 * index for index in range(len(groups.groups))]
+    chosen = {place: size for group, size in zip(groups.groups, small, strict=True) for place in group}
+    resized = resize(call, chosen, seed=seed)
+    found = [Variation(spread(resized, how), about) for how, about in _SPREADS]
+    found = [one for one in found if one.call != resized]
+    outcomes = await self_check([one.call for one in found]) if found else ()
+    return tuple(one for one, o in zip(found, outcomes, strict=False) if o.status == "equal" and o.outputs)
 
 
 def _specials(call: Call, groups: Groups, sizes: Sequence[int], seed: int) -> list[Variation]:

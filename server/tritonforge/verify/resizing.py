@@ -7,9 +7,11 @@ dimensions of a product, an integer that repeats a tensor's length) form a *grou
 from __future__ import annotations
 
 import dataclasses
+import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -28,7 +30,10 @@ from tritonforge.domain.launch import (
 SMALLEST = 17
 """Extents below this stay as they are: they are more often a meaning (channels, heads, 2 halves) than a size."""
 
+_GAP = 3
+
 Path = tuple[str | int, ...]
+Spread = Literal["rows", "transposed", "elements"]
 
 
 @dataclass(frozen=True, order=True)
@@ -97,17 +102,47 @@ def resize(call: Call, sizes: Mapping[Place, int], *, seed: int, values: ValuePo
     )
 
 
+def spread(call: Call, how: Spread) -> Call:
+    """Return `call` with the same values in other memory: with gaps in it, so that only its strides tell where.
+
+    `rows`: longer rows. `transposed`: the last two dimensions change places. `elements`: every second element of
+    what has one dimension. What is broadcast (a stride of 0) stays so.
+    """
+    return map_tensors(call, lambda tensor: _spread(tensor, how))
+
+
+def other_scalars(call: Call) -> Call | None:
+    """Return `call` with each float argument changed by a quarter, None when it has none that is finite.
+
+    A factor, a probability or an epsilon stays what it was, in sign and order of magnitude.
+    """
+
+    def change(_path: Path, value: Value) -> Value:
+        if isinstance(value, Scalar) and type(value.value) is float and math.isfinite(value.value):
+            return Scalar(value.value * 0.75 or 0.25)
+        return value
+
+    changed = _with_leaves(call, change)
+    return None if changed == call else changed
+
+
+def flipped_flags(call: Call) -> tuple[tuple[str, Call], ...]:
+    """Return `call` with each bool argument turned round, one at a time, with what was turned."""
+    flags = [(path, value.value) for path, value in _leaves(call) if isinstance(value, Scalar)]
+
+    def flip(at: Path) -> Call:
+        return _with_leaves(call, lambda path, v: Scalar(not v.value) if path == at and isinstance(v, Scalar) else v)
+
+    return tuple((f"{path[0]}={not flag}", flip(path)) for path, flag in flags if isinstance(flag, bool))
+
+
 def map_tensors(call: Call, change: Callable[[Tensor], Tensor]) -> Call:
     """Return `call` with `change` applied to every tensor argument."""
 
     def each(_path: Path, value: Value) -> Value:
         return change(value) if isinstance(value, Tensor) else value
 
-    return dataclasses.replace(
-        call,
-        arguments=tuple(_map(value, (index,), each) for index, value in enumerate(call.arguments)),
-        keywords=tuple((name, _map(value, (name,), each)) for name, value in call.keywords),
-    )
+    return _with_leaves(call, each)
 
 
 def all_tensors(call: Call) -> tuple[Tensor, ...]:
@@ -138,6 +173,31 @@ def _text(value: Value) -> str:
     if isinstance(value, Entries):
         return "{" + ", ".join(f"{name}: {_text(item)}" for name, item in value.items) + "}"
     return getattr(value, "name", "…")
+
+
+def _with_leaves(call: Call, change: Callable[[Path, Value], Value]) -> Call:
+    return dataclasses.replace(
+        call,
+        arguments=tuple(_map(value, (index,), change) for index, value in enumerate(call.arguments)),
+        keywords=tuple((name, _map(value, (name,), change)) for name, value in call.keywords),
+    )
+
+
+def _spread(tensor: Tensor, how: Spread) -> Tensor:
+    shape, strides = tensor.shape, list(tensor.strides)
+    if len(shape) == 1:
+        return dataclasses.replace(tensor, strides=(strides[0] * 2,)) if how == "elements" else tensor
+    if len(shape) < 2 or how == "elements" or 0 in strides:
+        return tensor
+    order = list(range(len(shape)))
+    if how == "transposed":
+        order[-2:] = reversed(order[-2:])
+    step = 1
+    for place, axis in enumerate(reversed(order)):
+        strides[axis] = step
+        step *= shape[axis]
+        step += _GAP if place == 0 else 0
+    return dataclasses.replace(tensor, strides=tuple(strides), offset=0)
 
 
 def _leaves(call: Call) -> Iterator[tuple[Path, Value]]:

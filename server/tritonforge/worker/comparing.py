@@ -14,10 +14,11 @@ import torch
 from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import Compare, CompareOnDevice, CompareResult, InputOutcome, Program, Tolerance
 from tritonforge.worker.calling import identity, runnable, seed_everything
+from tritonforge.worker.earlier import earlier_of
 from tritonforge.worker.failures import JobContext, JobFailed
 from tritonforge.worker.interpreter.poison import CANDIDATE, ORIGINAL, Poison
 from tritonforge.worker.loading import digest_of, load, position_of
-from tritonforge.worker.outcomes import Comparison, Outputs, compare_outputs, flatten
+from tritonforge.worker.outcomes import Comparison, Outputs, compare_outputs, flatten, same_bits
 from tritonforge.worker.rebuilding import Rebuilt, real_device, rebuild
 
 _CACHE_BYTES = 512 << 20
@@ -143,7 +144,13 @@ def run_call(program: Program, call: Call, where: Where, poison: Poison, *, nudg
             with loaded.active():
                 repeated = runnable(loaded, call)
                 with torch._C.DisableTorchFunction():
-                    rebuilt = rebuild(call, device=where.device, names=repeated.names, fill_unset=poison.fill)
+                    rebuilt = rebuild(
+                        call,
+                        device=where.device,
+                        names=repeated.names,
+                        fill_unset=poison.fill,
+                        fill_gaps=poison.between,
+                    )
                     if nudge:
                         _nudge(rebuilt)
                     before = {p: t.detach().clone() for p, t in rebuilt.tensors.items()}
@@ -162,7 +169,10 @@ def run_call(program: Program, call: Call, where: Where, poison: Poison, *, nudg
         if rebuilt.overrun():
             raise RunFailed("a kernel writes beside the memory of an argument", out_of_bounds=True)
         with torch._C.DisableTorchFunction():
-            return _outputs(result, rebuilt, before, launches, poison)
+            outputs = _outputs(result, rebuilt, before, launches, poison)
+            if where.device == "cpu" and not nudge:
+                outputs.overwrites = earlier_of(loaded.digest).note(result)
+            return outputs
 
 
 def _why(error: BaseException, program: Program) -> str:
@@ -200,16 +210,16 @@ def _nudge(rebuilt: Rebuilt) -> None:
 def _outputs(
     result: Any, rebuilt: Rebuilt, before: dict[str, Any], launches: list[tuple[str, dict[str, Any]]], poison: Poison
 ) -> Outputs:
-    outputs = Outputs(poison=poison)
+    outputs = Outputs(poison=poison, launches=len(launches))
     changed: set[str] = set()
     for path, leaf in flatten(result, "returned"):
         if isinstance(leaf, torch.Tensor):
-            outputs.tensors[path] = leaf.detach().clone()
+            outputs.tensors[path] = leaf.detach().clone(memory_format=torch.preserve_format)
         elif isinstance(leaf, (int, float, str, bool, bytes)):
             outputs.values[path] = leaf
     for path, tensor in rebuilt.tensors.items():
         now = tensor.detach()
-        if not _identical(before[path], now):
+        if not same_bits(before[path], now):
             changed.add(path)
         outputs.tensors[path] = now.clone()
     if not outputs.tensors:
@@ -218,16 +228,6 @@ def _outputs(
             outputs.tensors[name] = tensor.detach().clone()
     outputs.changed = frozenset(changed)
     return outputs
-
-
-def _identical(a: Any, b: Any) -> bool:
-    """Compare bit patterns, so that NaNs equal themselves."""
-    if a.numel() == 0:
-        return True
-    if a.dtype.is_complex:
-        a, b = torch.view_as_real(a), torch.view_as_real(b)
-    kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[a.dtype.itemsize]
-    return bool(torch.equal(a.view(kind), b.view(kind)))
 
 
 def _buffers(launches: list[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, Any]]:

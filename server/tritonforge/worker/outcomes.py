@@ -23,6 +23,9 @@ class Outputs:
     values: dict[str, Any] = field(default_factory=dict)
     changed: frozenset[str] = frozenset()
     poison: Poison | None = None
+    launches: int = 0
+    overwrites: str = ""
+    """The returned tensor of an earlier call that this call changed, if any."""
 
     @property
     def n_bytes(self) -> int:
@@ -52,11 +55,23 @@ def flatten(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+def same_bits(a: Any, b: Any) -> bool:
+    """Compare bit patterns, so that NaNs equal themselves."""
+    if a.numel() == 0:
+        return True
+    if a.dtype.is_complex:
+        a, b = torch.view_as_real(a), torch.view_as_real(b)
+    kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[a.dtype.itemsize]
+    return bool(torch.equal(a.view(kind), b.view(kind)))
+
+
 def compare_outputs(want: Outputs, got: Outputs, tolerance: Tolerance) -> Comparison:
     """Compare the candidate's outputs to the original's; the first problem is the one reported.
 
     The largest error over all outputs is given even then.
     """
+    if want.launches and not got.launches:
+        return Comparison("the candidate launches no Triton kernel here, where the original does", compared=1)
     worst, compared = 0.0, 0
     first: Comparison | None = None
     if set(want.tensors) != set(got.tensors):
@@ -76,6 +91,8 @@ def compare_outputs(want: Outputs, got: Outputs, tolerance: Tolerance) -> Compar
     extra = sorted(got.changed - want.changed)
     if extra and first is None:
         first = Comparison(f"the candidate changes {', '.join(extra)}, which the original leaves alone")
+    if got.overwrites and not want.overwrites and first is None:
+        first = Comparison("a call of the candidate changes what an earlier one returned: they share a buffer")
     if first is None:
         return Comparison("", worst, None, compared)
     return Comparison(first.problem, worst, first.difference, compared)
@@ -106,6 +123,8 @@ def compare_tensors(
         )
     if want.numel() == 0:
         return Comparison()
+    if want.is_contiguous() and not got.is_contiguous():
+        return Comparison(f"{name} has strides {got.stride()} instead of {want.stride()}")
     if want.dtype.is_complex:
         want, got = torch.view_as_real(want), torch.view_as_real(got)
     flat_want, flat_got = want.contiguous().reshape(-1), got.contiguous().reshape(-1)

@@ -54,18 +54,24 @@ class Rebuilt:
 
 
 def rebuild(
-    call: Call, *, device: str = "cpu", names: tuple[str, ...] = (), fill_unset: Filler | None = None
+    call: Call,
+    *,
+    device: str = "cpu",
+    names: tuple[str, ...] = (),
+    fill_unset: Filler | None = None,
+    fill_gaps: Filler | None = None,
 ) -> Rebuilt:
     """Build the call's arguments in memory of `device`.
 
     The same call gives the same values on the same kind of device: each tensor is drawn from `call.seed` and its path.
     `names` are the parameter names of the positional arguments, for paths; `fill_unset` fills what is described as
-    uninitialised (zeros without it).
+    uninitialised (zeros without it). `fill_gaps` fills what lies between a tensor's elements (a padded
+    row, every second element).
 
     Raises:
         JobFailed: `unsupported`, when a value cannot be rebuilt.
     """
-    builder = _Builder(call, device, fill_unset)
+    builder = _Builder(call, device, fill_unset, fill_gaps)
     paths = [names[i] if i < len(names) else f"args[{i}]" for i in range(len(call.arguments))]
     arguments = tuple(builder.value(v, p) for v, p in zip(call.arguments, paths, strict=True))
     keywords = {name: builder.value(v, name) for name, v in call.keywords}
@@ -85,8 +91,8 @@ def walk(value: Value, path: str) -> Iterator[tuple[str, Tensor]]:
 
 
 class _Builder:
-    def __init__(self, call: Call, device: str, fill_unset: Filler | None) -> None:
-        self.call, self.device, self.fill_unset = call, device, fill_unset
+    def __init__(self, call: Call, device: str, fill_unset: Filler | None, fill_gaps: Filler | None) -> None:
+        self.call, self.device, self.fill_unset, self.fill_gaps = call, device, fill_unset, fill_gaps
         self.tensors: dict[str, Any] = {}
         self.memories: list[tuple[Any, int, int]] = []
         self._sizes: dict[int, tuple[int, int]] = {}
@@ -152,6 +158,8 @@ class _Builder:
             found = torch.frombuffer(raw, dtype=torch.uint8, count=size, offset=start), 0
         else:
             found = whole[start : start + size], start
+        if self.fill_gaps is not None and t.elements * dtype.itemsize < size and not dtype.is_complex:
+            self.fill_gaps(found[0][found[1] : found[1] + size].view(dtype))
         if t.buffer >= 0:
             self._storages[t.buffer] = found
         return found

@@ -45,6 +45,14 @@ class Poison:
         raw = tensor.view(_INTEGER_OF_SIZE[tensor.dtype.itemsize])
         raw.fill_(_signed(self.bits(tensor.dtype), tensor.dtype.itemsize))
 
+    def between(self, tensor: Any) -> None:
+        """Fill the flat memory between the elements of an argument with plain numbers, small enough for every dtype.
+
+        They are other numbers for each kind of poison, so that a result that depends on them differs.
+        """
+        numbers = torch.ones_like(tensor, dtype=torch.int64).cumsum(0).mul_(self.payload | 1)
+        tensor.copy_(numbers.remainder_(13 + self.payload % 16))
+
     def where(self, tensor: Any) -> Any:
         """Return a mask of the elements that still are this poison (none for bool, whose values say nothing)."""
         if tensor.dtype == torch.bool or tensor.dtype.is_complex:
