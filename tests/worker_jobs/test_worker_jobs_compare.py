@@ -2,7 +2,7 @@
 
 import pytest
 
-from tritonforge.domain.launch import Call, Distribution, Scalar, Tensor
+from tritonforge.domain.launch import Call, Distribution, Scalar, Symbol, Tensor
 from tritonforge.domain.messages import Compare, Tolerance
 
 pytestmark = pytest.mark.triton
@@ -176,3 +176,19 @@ def test_a_candidate_that_raises_says_so_with_its_line(compare, example):
     assert outcome.status == "candidate-failed"
     assert "NameError" in outcome.detail
     assert "examples/scale_shift.py:27" in outcome.detail
+
+
+def test_a_class_method_recorded_while_the_file_ran_as_main_is_repeated(compare, example):
+    method = """
+class Ops:
+    @classmethod
+    def scaled(cls, x, y):
+        return scale_shift(x, y, 0.5)
+
+
+def test_scale_shift():
+"""
+    program = example("scale_shift", ("\ndef test_scale_shift():\n", method))
+    arguments = (Symbol("function", "__main__:Ops"), tensor(70), tensor(70))
+    (outcome,) = compare(program, program, Call("m", "examples/scale_shift.py", "Ops.scaled", arguments))
+    assert outcome.status == "equal", outcome.detail

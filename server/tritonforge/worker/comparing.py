@@ -150,6 +150,7 @@ def run_call(program: Program, call: Call, where: Where, poison: Poison, *, nudg
                         names=repeated.names,
                         fill_unset=poison.fill,
                         fill_gaps=poison.between,
+                        main=loaded.module,
                     )
                     if nudge:
                         _nudge(rebuilt)

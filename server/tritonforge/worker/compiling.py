@@ -45,7 +45,7 @@ def compile_call(request: Compile, context: JobContext) -> CompileResult:
         with loaded.active():
             repeated = runnable(loaded, request.call)
             with torch._C.DisableTorchFunction():
-                rebuilt = rebuild(cheap(request.call), names=repeated.names)
+                rebuilt = rebuild(cheap(request.call), names=repeated.names, main=loaded.module)
             seed_everything(request.call.seed)
             try:
                 repeated.run(rebuilt.arguments, rebuilt.keywords)

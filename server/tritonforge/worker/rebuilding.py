@@ -9,6 +9,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -60,18 +61,19 @@ def rebuild(
     names: tuple[str, ...] = (),
     fill_unset: Filler | None = None,
     fill_gaps: Filler | None = None,
+    main: ModuleType | None = None,
 ) -> Rebuilt:
     """Build the call's arguments in memory of `device`.
 
     The same call gives the same values on the same kind of device: each tensor is drawn from `call.seed` and its path.
     `names` are the parameter names of the positional arguments, for paths; `fill_unset` fills what is described as
     uninitialised (zeros without it). `fill_gaps` fills what lies between a tensor's elements (a padded
-    row, every second element).
+    row, every second element). `main` is the program's own module, which was `__main__` where the call was recorded.
 
     Raises:
         JobFailed: `unsupported`, when a value cannot be rebuilt.
     """
-    builder = _Builder(call, device, fill_unset, fill_gaps)
+    builder = _Builder(call, device, fill_unset, fill_gaps, main)
     paths = [names[i] if i < len(names) else f"args[{i}]" for i in range(len(call.arguments))]
     arguments = tuple(builder.value(v, p) for v, p in zip(call.arguments, paths, strict=True))
     keywords = {name: builder.value(v, name) for name, v in call.keywords}
@@ -91,8 +93,11 @@ def walk(value: Value, path: str) -> Iterator[tuple[str, Tensor]]:
 
 
 class _Builder:
-    def __init__(self, call: Call, device: str, fill_unset: Filler | None, fill_gaps: Filler | None) -> None:
+    def __init__(
+        self, call: Call, device: str, fill_unset: Filler | None, fill_gaps: Filler | None, main: ModuleType | None
+    ) -> None:
         self.call, self.device, self.fill_unset, self.fill_gaps = call, device, fill_unset, fill_gaps
+        self.main = main
         self.tensors: dict[str, Any] = {}
         self.memories: list[tuple[Any, int, int]] = []
         self._sizes: dict[int, tuple[int, int]] = {}
@@ -119,7 +124,7 @@ class _Builder:
         if isinstance(value, Entries):
             return {name: self.value(v, f"{path}.{name}") for name, v in value.items}
         if isinstance(value, Symbol):
-            return named(value, self.device)
+            return named(value, self.device, self.main)
         assert isinstance(value, Opaque)
         raise JobFailed("unsupported", f"The argument {path} ({value.repr}) cannot be rebuilt from its description.")
 
@@ -281,7 +286,7 @@ def _collect(kind: str, items: list[Any]) -> Any:
     return tuple(items)
 
 
-def named(symbol: Symbol, device: str) -> Any:
+def named(symbol: Symbol, device: str, main: ModuleType | None = None) -> Any:
     """Return the object that a symbol names."""
     if symbol.kind == "dtype":
         if symbol.name.startswith("tl."):
@@ -294,7 +299,7 @@ def named(symbol: Symbol, device: str) -> Any:
         return wanted if device != "cpu" or wanted.type != "cuda" else torch.device(symbol.name)
     module, _, qualname = symbol.name.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        found: Any = main if main is not None and module == "__main__" else importlib.import_module(module)
         for part in qualname.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:

@@ -86,7 +86,7 @@ def _capture(program: Program, request: Time) -> list[_Captured]:
         with loaded.active():
             repeated = runnable(loaded, request.call)
             for taking in (False, True):
-                rebuilt = rebuild(request.call, device="cuda", names=repeated.names)
+                rebuilt = rebuild(request.call, device="cuda", names=repeated.names, main=loaded.module)
                 seed_everything(request.call.seed)
                 scope = _taking(program, request, captured, last) if taking else contextlib.nullcontext()
                 with scope:
