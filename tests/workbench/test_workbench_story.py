@@ -54,8 +54,11 @@ def story(tmp_path_factory):
     pytest.importorskip("triton")
     if not (INSTALLATION / "installed").is_file() or browser() is None:
         pytest.skip(f"no VS Code workbench in {INSTALLATION}: run `make workbench` to install one")
-    subprocess.run(["make", "vsix", f"PYTHON={sys.executable}"], cwd=ROOT, check=True, capture_output=True, text=True)
-    folder = tmp_path_factory.mktemp("workspace")
+    make = ["make", "vsix", f"PYTHON={sys.executable}"]
+    built = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, f"`make vsix` failed:\n{built.stdout}{built.stderr}"
+    folder = tmp_path_factory.mktemp("workspace") / "examples"
+    folder.mkdir()
     shutil.copy(ROOT / "examples" / "matmul.py", folder)
     arguments = {
         "installation": str(INSTALLATION),

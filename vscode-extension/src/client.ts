@@ -34,9 +34,10 @@ class Client extends LanguageClient {
   }
 }
 
+/** The options are asked for at each start: the library restarts a server that crashed. */
 export function createClient(
   server: ServerCommand,
-  initializationOptions: InitializationOptions,
+  initializationOptions: () => InitializationOptions,
   output: Output,
   status: StatusItem,
 ): LanguageClient {

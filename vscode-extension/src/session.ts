@@ -21,7 +21,7 @@ export const NOT_INSTALLED =
 export class Session {
   private client: LanguageClient | undefined;
   private command: string | undefined;
-  private options: string | undefined;
+  private options: InitializationOptions | undefined;
   private forced = false;
   private readonly starting = new Coalesced(() => this.apply());
 
@@ -66,10 +66,9 @@ export class Session {
   private async apply(): Promise<void> {
     const { server, options } = await this.resolve();
     const command = JSON.stringify(server);
-    const sent = JSON.stringify(options);
     if (!this.forced && this.client?.state === State.Running && command === this.command) {
-      if (sent !== this.options) {
-        this.options = sent;
+      if (JSON.stringify(options) !== JSON.stringify(this.options)) {
+        this.options = options;
         await this.client.sendNotification(DidChangeConfigurationNotification.type, { settings: { [SECTION]: options } });
         await this.showTarget(this.client);
       }
@@ -77,7 +76,7 @@ export class Session {
     }
     this.forced = false;
     this.command = command;
-    this.options = sent;
+    this.options = options;
     await this.stopClient();
     if (server === undefined) {
       this.fail(NOT_INSTALLED);
@@ -89,7 +88,7 @@ export class Session {
   private async start(server: ServerCommand, options: InitializationOptions): Promise<void> {
     const log = this.output.channel;
     log.info(`Starting ${[server.command, ...server.args].join(" ")} (found through ${server.source})`);
-    const client = createClient(server, options, this.output, this.status);
+    const client = createClient(server, () => this.options ?? options, this.output, this.status);
     this.client = client;
     this.status.setServer({ kind: "starting" });
     client.onDidChangeState(({ newState }) => {
