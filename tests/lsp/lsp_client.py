@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
@@ -283,10 +284,8 @@ class Client:
         for reader in self._readers:
             reader.join(5)
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 stream.close()
-            except BrokenPipeError:
-                pass
 
     def processes(self):
         """Every process that was started by this client, directly or not."""

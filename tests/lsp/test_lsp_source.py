@@ -3,7 +3,7 @@
 import pytest
 from lsp_client import LspError, capabilities
 
-EMOJI = '''\
+EMOJI = """\
 import triton
 import triton.language as tl
 
@@ -11,7 +11,8 @@ import triton.language as tl
 @triton.jit
 def kernel(x, out, n, BLOCK: tl.constexpr):
     offs = tl.arange(0, BLOCK); "🚀é"; a = tl.load(x + offs, mask=offs < n); tl.store(out, tl.sum(a))
-'''
+"""
+
 
 def one(found, code):
     (diagnostic,) = [d for d in found if d["code"] == code]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from tritonforge.domain.errors import TritonForgeError
@@ -30,6 +30,7 @@ class Job:
     verb: str = ""
     task: asyncio.Task[str] | None = None
     waiting_for_turn: bool = False
+    started: bool = False
     cancelled: bool = False
     _last: float = 0.0
     _message: tuple[str, int | None] = ("", None)
@@ -85,7 +86,8 @@ class Jobs:
         if job is None or job.cancelled or job.task is None:
             return False
         job.cancelled = True
-        return job.task.cancel()
+        # A task that is cancelled before its first step never takes it, and would end without a word.
+        return job.task.cancel() if job.started else True
 
     def about(self, subject: tuple[str, str]) -> Job | None:
         """Return the job that a person sees for this (uri, kernel), or None."""
@@ -97,11 +99,16 @@ class Jobs:
             if job.priority >= BACKGROUND and job.subject[0] == uri:
                 self.cancel(job.id)
 
-    async def close(self, seconds: float = 3.0) -> None:
-        """Cancel everything and wait for it to end, at most that long."""
-        tasks = [job.task for job in self._jobs.values() if job.task is not None]
-        for job in tuple(self._jobs.values()):
+    def cancel_all(self) -> list[asyncio.Task[str]]:
+        """Cancel every job there is now, and return their tasks."""
+        jobs = tuple(self._jobs.values())
+        for job in jobs:
             self.cancel(job.id)
+        return [job.task for job in jobs if job.task is not None]
+
+    @staticmethod
+    async def ended(tasks: Sequence[asyncio.Task[str]], seconds: float = 3.0) -> None:
+        """Wait for cancelled jobs to end, at most that long; then insist."""
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=seconds)
             for task in late:
@@ -117,7 +124,8 @@ class Jobs:
         begun = asyncio.create_task(self._begin(job)) if job.title and job.verb else None
         outcome = "Failed"
         try:
-            outcome = await work(job)
+            job.started = True
+            outcome = "Cancelled" if job.cancelled else await work(job)
         except asyncio.CancelledError:
             outcome = "Cancelled"
         except TritonForgeError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,14 +119,14 @@ class State:
             self._warn_once(problem)
         sessions, self.sessions = self.sessions, Sessions()
         self.workspaces.reset()
-        self.in_background(self._end(sessions))
+        self.in_background(self._end(self.jobs.cancel_all(), sessions))
         if before != options:
             for uri in self.documents.uris:
                 self.opened(uri)
         self.client.refresh()
 
-    async def _end(self, sessions: Sessions) -> None:
-        await self.jobs.close()
+    async def _end(self, jobs: Sequence[asyncio.Task[str]], sessions: Sessions) -> None:
+        await self.jobs.ended(jobs)
         await sessions.close()
 
     async def close(self) -> None:
@@ -136,8 +136,7 @@ class State:
         self._timers.clear()
         for task in self._tasks:
             task.cancel()
-        await self.jobs.close()
-        await self.sessions.close()
+        await self._end(self.jobs.cancel_all(), self.sessions)
         self.workspaces.close()
 
     def _idle(self, uri: str) -> None:
