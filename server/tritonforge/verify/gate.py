@@ -203,7 +203,7 @@ def _judge(
         "integers, NaN and Inf exact",
         worst_error=max(errors, default=None),
         baseline_error=max(own, default=None),
-        checks=_checks(tried),
+        checks=_checks(tried, on_device=on_device, refused=failing is not None),
         replay=replay,
     )
     return Trialled(
@@ -214,8 +214,12 @@ def _judge(
     )
 
 
-def _checks(tried: Sequence[Tried]) -> dict[str, str]:
-    """Name what was checked: each check looks at the inputs that can show its fault."""
+def _checks(tried: Sequence[Tried], *, on_device: bool, refused: bool) -> dict[str, str]:
+    """Name what was checked: each check looks at the inputs that can show its fault.
+
+    The first failing input ends the comparison, so that checks whose inputs come later were not made.
+    """
+    untried = "skipped: refused before" if refused else "skipped: no such input for this call"
     interpreted = [one for one in tried if not one.on_device]
     checks = {
         "results": _check(tried, lambda o: (o.status == "different" and not o.inputs_changed) or _crashed(o)),
@@ -223,9 +227,11 @@ def _checks(tried: Sequence[Tried]) -> dict[str, str]:
         "inputs unchanged": _check(tried, lambda o: bool(o.inputs_changed)),
     }
     for name, about in (("off the tile boundary", "tail"), ("special values", "NaN")):
-        checks[name] = _check([one for one in tried if about in one.variation.about], lambda o: o.status != "equal")
-    on_device = [one for one in tried if one.on_device]
-    checks["on the GPU"] = _check(on_device, lambda o: o.status != "equal") if on_device else "skipped: no GPU here"
+        checks[name] = _check(
+            [one for one in tried if about in one.variation.about], lambda o: o.status != "equal", untried
+        )
+    no_gpu = untried if on_device else "skipped: no GPU here"
+    checks["on the GPU"] = _check([one for one in tried if one.on_device], lambda o: o.status != "equal", no_gpu)
     return checks
 
 
@@ -233,13 +239,15 @@ def _crashed(outcome: InputOutcome) -> bool:
     return outcome.status == "candidate-failed" and not outcome.out_of_bounds
 
 
-def _check(tried: Sequence[Tried], is_bad: Callable[[InputOutcome], bool]) -> str:
+def _check(
+    tried: Sequence[Tried], is_bad: Callable[[InputOutcome], bool], untried: str = "skipped: nothing was tried"
+) -> str:
     informative = [one for one in tried if one.outcome.status != "original-failed"]
     bad = next((one for one in informative if is_bad(one.outcome)), None)
     if bad:
         return f"failed: {bad.outcome.detail or bad.outcome.status} ({bad.variation.about})"
     if not informative:
-        return "skipped: the original fails on it" if tried else "skipped: no such input for this call"
+        return "skipped: the original fails on it" if tried else untried
     return "passed"
 
 
