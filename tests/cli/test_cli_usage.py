@@ -163,3 +163,39 @@ def test_the_configured_time_limit_ends_a_main_that_never_returns(workspace):
     )
     done = tritonforge("profile", "kernels.py::scale", "--target", "offline", cwd=workspace)
     says(done, 4, "main", "4 s")
+
+
+def test_a_reader_that_goes_away_is_no_finding(workspace):
+    body = KERNEL.partition("@triton.jit")[2]
+    kernels = "".join(f"\n@triton.jit{body.replace('scale', f'scale_{i}')}" for i in range(400))
+    (workspace / "many.py").write_text(KERNEL + kernels)
+    code = "import sys; from tritonforge.cli.main import run; print(run(['analyze', 'many.py', '--no-run']), file=sys.stderr)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=workspace, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    process.stdout.readline()
+    process.stdout.close()
+    stderr = process.stderr.read()
+    process.wait(timeout=120)
+    assert stderr.strip().splitlines() == ["141"]
+
+
+def test_a_kernel_that_does_not_compile_is_wrong_input(workspace):
+    text = KERNEL.replace("2 * tl.load", "tl.no_such_thing() * tl.load")
+    spec = "# tritonforge: launch x_ptr=fp32[64] out_ptr=fp32[64] n=64 BLOCK=64 grid=1\n@triton.jit"
+    (workspace / "kernels.py").write_text(text.replace("@triton.jit", spec))
+    done = tritonforge("optimize", "kernels.py::scale", "--target", "offline", cwd=workspace)
+    says(done, 2, "scale does not compile for sm_90", "no_such_thing")
+
+
+def test_analyze_of_a_named_kernel_without_a_launch_says_so_in_its_exit_code(workspace):
+    done = tritonforge("analyze", "kernels.py::scale", "--target", "offline", "--no-run", cwd=workspace)
+    assert done.returncode == 4
+    assert "launch spec" in done.stdout
+
+
+def test_of_two_kernels_of_one_name_the_last_is_meant(workspace):
+    (workspace / "kernels.py").write_text(KERNEL + KERNEL.replace("2 *", "3 *"))
+    done = tritonforge("analyze", "kernels.py::scale", "--no-run", "--format", "json", cwd=workspace)
+    (kernel,) = json.loads(done.stdout)["kernels"]
+    assert kernel["line"] > 8

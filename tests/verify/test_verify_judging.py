@@ -77,6 +77,16 @@ def test_when_the_original_fails_everywhere_nothing_is_accepted():
     assert "TypeError: no" in trialled.verdict.reason
 
 
+def test_an_original_that_leaves_its_buffers_is_told_so():
+    def answer(_, call):
+        odd = call.arguments[0].shape[0] % 16
+        return InputOutcome("original-failed", "reads element 64 of x", out_of_bounds=True) if odd else EQUAL
+
+    (note,) = verdict(answer)[0].notes
+    assert "original itself leaves its buffers" in note
+    assert "reads element 64 of x" in note
+
+
 def test_inputs_on_which_nothing_is_compared_accept_nothing():
     assert not verdict(lambda *_: InputOutcome("equal", outputs=0))[0].verdict.accepted
 

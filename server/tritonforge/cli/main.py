@@ -43,6 +43,7 @@ def run(arguments: list[str]) -> int:
     verbose = "--verbose" in arguments or "-v" in arguments
     try:
         result = cli.main(arguments, prog_name="tritonforge", standalone_mode=False)
+        sys.stdout.flush()
     except TritonForgeError as error:
         _say(str(error), verbose=verbose)
         return error.exit_code

@@ -25,9 +25,16 @@ _STYLES: dict[Style, RichStyle] = {
 }
 
 
+class _Console(Console):
+    """A console that leaves a reader that went away (`| head`) to whoever decides about exit codes."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def print_lines(lines: Iterable[Line]) -> None:
     """Print `lines` on stdout, in ASCII where its encoding shows nothing else."""
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    console = _Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     shown = list(lines)
     if not _speaks_unicode(console.encoding):
         shown = to_ascii(shown)

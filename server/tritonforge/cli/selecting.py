@@ -87,7 +87,9 @@ def _only(one: Selected, name: str) -> Selected:
         close = difflib.get_close_matches(name, names, n=1)
         mend = f"Did you mean {close[0]}?" if close else f"It defines: {', '.join(names) or 'none'}."
         raise UsageError(f"{one.analysis.file} defines no kernel {name!r}.", mend)
-    return Selected(one.path, one.root, one.text, one.analysis, matching, one.named)
+    # Of several definitions under one name the last is what the name means when the file was run.
+    last = {kernel.name: kernel for kernel in matching}
+    return Selected(one.path, one.root, one.text, one.analysis, tuple(last.values()), one.named)
 
 
 def _merge(first: Selected, second: Selected) -> Selected:

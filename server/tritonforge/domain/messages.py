@@ -143,7 +143,8 @@ class InputOutcome:
 
     `status`: `equal`, `different`, `original-failed` (the original itself raises or leaves its buffers: the input says
     nothing), `candidate-failed`. Errors are the largest |got − want| / scale over all outputs. `original_error` is how
-    far the original moves when its floating inputs move by one rounding.
+    far the original moves when its floating inputs move by one rounding. `out_of_bounds`: who failed reads or
+    writes outside every buffer of the launch.
     """
 
     status: Literal["equal", "different", "original-failed", "candidate-failed"]

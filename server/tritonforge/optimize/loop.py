@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from tritonforge.diagnosis.assessment import Yardstick, assess, require_launches
 from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.domain.candidate import Candidate
+from tritonforge.domain.errors import UsageError
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs.session import Session
 from tritonforge.optimize.search import Attempt, Search, Step
@@ -59,7 +60,8 @@ async def optimize(
     A cancellation ends the search and returns the best so far, with `stopped_because` "interrupted".
 
     Raises:
-        JobError: when the original itself cannot be compiled or run.
+        JobError: when a call of the original cannot be repeated.
+        UsageError: when the original does not compile.
         NoLaunchKnown: when no call launches the kernel.
     """
     search = Search(subject, session, judge, engines, budget_s, allow_slower, on_step)
@@ -109,9 +111,8 @@ async def _assess_original(search: Search) -> str:
     search.baseline = original = Attempt(Candidate("original", (), ()), subject.text, assessed)
     problem = ""
     if original.compile_error:
-        search.note(f"The original does not compile for {search.session.arch}: {original.compile_error}")
-        problem = "the original does not compile"
-    elif search.measured:
+        raise UsageError(f"{subject.kernel.name} does not compile for {search.session.arch}: {original.compile_error}")
+    if search.measured:
         search.say("measure", "timing the original")
         (samples,) = await time_side_by_side(search, [], samples=SEARCH_SAMPLES)
         if samples.error:

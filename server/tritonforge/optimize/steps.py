@@ -145,6 +145,7 @@ async def verify(search: Search, gate: Gate, attempt: Attempt) -> bool:
         search.drop(attempt, f"could not be verified: {error.failure.message}")
         return False
     verdict = checked.verdict
+    search.note(*checked.notes)
     trial = search.trial(attempt, reason="" if verdict.accepted else f"refused: {verdict.reason}")
     attempt.trial = dataclasses.replace(trial, verdict=verdict, accepted=verdict.accepted)
     return verdict.accepted

@@ -38,6 +38,8 @@ class Trialled:
     inputs: tuple[Call, ...] = ()
     failing_input: str = ""
     difference: Difference | None = None
+    notes: tuple[str, ...] = ()
+    """What was seen of the original itself, one sentence each."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,17 @@ def _judge(
         tuple(one.variation.call for one in tried),
         describe(failing.variation.call) if failing else "",
         failing.outcome.difference if failing else None,
+        _of_original(tried),
     )
+
+
+def _of_original(tried: Sequence[Tried]) -> tuple[str, ...]:
+    outside = next(
+        (one for one in tried if one.outcome.status == "original-failed" and one.outcome.out_of_bounds), None
+    )
+    if outside is None:
+        return ()
+    return (f"The original itself leaves its buffers on {describe(outside.variation.call)}: {outside.outcome.detail}",)
 
 
 def _checks(tried: Sequence[Tried], *, on_device: bool, refused: bool) -> dict[str, str]:

@@ -66,7 +66,7 @@ def _compare_on(
     try:
         want = _original(request.original, call, where)
     except RunFailed as error:
-        return InputOutcome("original-failed", str(error))
+        return InputOutcome("original-failed", str(error), out_of_bounds=error.out_of_bounds)
     moved = _original_error(request, call, where, want) if measure_original else None
     started = time.perf_counter()
     try:

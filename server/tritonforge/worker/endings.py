@@ -27,7 +27,8 @@ def oom_kills() -> int:
 def out_of_time(job: Job, output: str) -> Failure:
     """The job ran longer than it may."""
     sentence = (
-        f"The {job.name} job took more than its {job.seconds:g} s and was stopped; allow it more time, or less work."
+        f"The {job.name} job took more than its {job.seconds:g} s and was stopped; give it less work, "
+        "or raise seconds under [limits] in tritonforge.toml."
     )
     return Failure("timeout", sentence, detail=output)
 

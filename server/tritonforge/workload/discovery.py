@@ -134,7 +134,7 @@ def explain_nothing(kernel: Kernel, analysis: FileAnalysis, recording: Recording
         names = ", ".join(entry.name or f"the {entry.kind} block" for entry in analysis.entries[:3])
         return f"no launch of {kernel.name} is known: running {names} was not allowed (--no-run); allow it, or {mend}"
     if recording and recording.failures:
-        return f"no launch of {kernel.name} was seen: {recording.failures[0]}; mend that, or {mend}"
+        return f"no launch of {kernel.name} was seen: {recording.failures[0].rstrip('.')}; mend that, or {mend}"
     if recording and recording.ran:
         return f"no launch of {kernel.name} was seen when running {', '.join(recording.ran)}; {mend}"
     return f"nothing in this file runs {kernel.name}; {mend}"

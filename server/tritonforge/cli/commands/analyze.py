@@ -21,7 +21,7 @@ from tritonforge.cli.running import (
 )  # fmt: skip
 from tritonforge.cli.selecting import Selected, select
 from tritonforge.config import Settings
-from tritonforge.domain.errors import TargetUnreachable
+from tritonforge.domain.errors import NoLaunchKnown, TargetUnreachable
 from tritonforge.domain.finding import SEVERITIES
 from tritonforge.domain.profile import TargetInfo
 from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult
@@ -53,12 +53,14 @@ def analyze(paths: tuple[str, ...], **options: Any) -> int:
     if not files:
         warn(f"no Triton kernel found in {', '.join(paths)}.")
     workspace = open_workspace(files[0].root) if files else None
-    return run(_analyze(files, workspace, **options)) if workspace else 0
+    named = {argument.partition("::")[2] for argument in paths} - {""}
+    return run(_analyze(files, workspace, named, **options)) if workspace else 0
 
 
 async def _analyze(
     files: tuple[Selected, ...],
     workspace: Workspace,
+    named: set[str],
     *,
     archs: tuple[str, ...],
     target_name: str | None,
@@ -94,6 +96,8 @@ async def _analyze(
     emit(output_format, lambda: analyze_json(result), lambda: analyze_text(result))
     if errors and not kernels:
         return 2
+    if info is not None and any(not k.launches and {k.kernel.name, k.kernel.simple_name} & named for k in kernels):
+        return NoLaunchKnown.exit_code
     worst = min((SEVERITIES.index(f.severity) for k in kernels for f in k.findings), default=len(SEVERITIES))
     return int(worst <= SEVERITIES.index(fail_on))
 

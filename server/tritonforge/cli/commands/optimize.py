@@ -97,12 +97,12 @@ async def _optimize(
                                 file, kernel, workspace, session, progress,
                                 budget=budget, allow_slower=allow_slower, allow_run=not no_run,
                             )  # fmt: skip
-                        except (NoLaunchKnown, JobError) as error:
+                        except (NoLaunchKnown, UsageError, JobError) as error:
                             # One kernel that cannot be run must not cost the others their result.
                             if len(files) == 1 and len(file.kernels) == 1:
                                 raise
                             warn(f"{file.analysis.file}::{kernel.name}: {error}")
-                            failed = failed or (NoLaunchKnown.exit_code if kernel.name in named else 0)
+                            failed = failed or (error.exit_code if kernel.name in named else 0)
                             continue
                         results.append((result, file))
                         if result.stopped_because == "interrupted":
