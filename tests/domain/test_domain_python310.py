@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -41,7 +42,7 @@ def test_domain_and_worker_load_on_python_3_10():
         pytest.skip("there is no Python 3.10 on this machine")
     done = subprocess.run(
         [python, "-c", SCRIPT, str(ROOT / "server")],
-        env={"PYTHONPATH": str(ROOT / "server")}, capture_output=True, text=True, check=False, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "server")}, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "(3, 10)"

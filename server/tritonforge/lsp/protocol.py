@@ -11,7 +11,8 @@ import asyncio
 import copy
 import logging
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+from typing import Protocol as Interface
 
 from cattrs import transform_error
 from cattrs.errors import BaseValidationError
@@ -19,7 +20,7 @@ from lsprotocol import types
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
 if TYPE_CHECKING:
-    from tritonforge.lsp.server import Server
+    from tritonforge.lsp.state import State
 
 _log = logging.getLogger("tritonforge.lsp")
 _PATH = re.compile(r" @ \$\.(\S+)$")
@@ -27,10 +28,26 @@ _STEP = re.compile(r"\.?([A-Za-z_]\w*)|\[(\d+)\]")
 _ROUNDS = 8
 
 
+class Host(Interface):
+    """What a connection needs of the server behind it."""
+
+    @property
+    def state(self) -> State:
+        """Everything the server holds."""
+
+    async def close(self) -> None:
+        """End everything that was begun."""
+
+    def stop(self, code: int) -> None:
+        """Leave, with this exit code."""
+
+
 class Protocol(LanguageServerProtocol):
     """One connection."""
 
-    _server: Server
+    @property
+    def _host(self) -> Host:
+        return cast("Host", self._server)
 
     def receive(self, data: Any) -> None:
         """Handle one message as `json.loads` made it; never raises for what the client sent."""
@@ -99,7 +116,7 @@ class Protocol(LanguageServerProtocol):
     async def lsp_shutdown(self, *_: Any) -> None:  # type: ignore[override]
         """End all work, and answer once it has ended; the process stays until `exit`."""
         self._shutdown = True
-        await self._server.close()
+        await self._host.close()
         own: Any = asyncio.current_task()
         for future in tuple(self._request_futures.values()):
             if future is not own and not future.done():
@@ -108,32 +125,32 @@ class Protocol(LanguageServerProtocol):
     @lsp_method(types.EXIT)
     def lsp_exit(self, *_: Any) -> None:  # type: ignore[override]
         """End the process: 0 after a `shutdown`, 1 without."""
-        self._server.stop(0 if self._shutdown else 1)
+        self._host.stop(0 if self._shutdown else 1)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
         """Take over a document."""
         document = params.text_document
-        self._server.state.documents.open(document.uri, document.version, document.text)
-        self._server.state.opened(document.uri)
+        self._host.state.documents.open(document.uri, document.version, document.text)
+        self._host.state.opened(document.uri)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
     def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
         """Apply changes."""
         document = params.text_document
-        self._server.state.documents.change(document.uri, document.version, tuple(params.content_changes))
-        self._server.state.changed(document.uri)
+        self._host.state.documents.change(document.uri, document.version, tuple(params.content_changes))
+        self._host.state.changed(document.uri)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
         """Forget a document."""
-        self._server.state.documents.close(params.text_document.uri)
-        self._server.state.closed(params.text_document.uri)
+        self._host.state.documents.close(params.text_document.uri)
+        self._host.state.closed(params.text_document.uri)
 
     @lsp_method(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)
     def lsp_work_done_progress_cancel(self, params: types.WorkDoneProgressCancelParams) -> None:
         """Cancel a job: its progress token is its id."""
-        self._server.state.jobs.cancel(str(params.token))
+        self._host.state.jobs.cancel(str(params.token))
 
 
 def _first(error: BaseException) -> str:

@@ -54,10 +54,11 @@ class Server(LanguageServer):
     def state(self) -> State:
         """Everything that is known, from the first use on."""
         from tritonforge.lsp.state import State
+        from tritonforge.lsp.work import inspect
 
         encoding = self.workspace.position_encoding
         name = encoding.value if isinstance(encoding, types.PositionEncodingKind) else str(encoding)
-        state = State(self.client, self.options, name)
+        state = State(self.client, self.options, name, inspect)
         state.workspaces.folders = self.folders
         return state
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tritonforge.config import Settings
 from tritonforge.domain.errors import UsageError
-from tritonforge.domain.kernel import Kernel
-from tritonforge.lsp import work
+from tritonforge.domain.kernel import Kernel, RunnableEntry
 from tritonforge.lsp.client import Client
 from tritonforge.lsp.diagnostics import diagnostics
 from tritonforge.lsp.documents import Documents, Snapshot, path_of
@@ -30,11 +29,18 @@ PUSH_S = 0.2
 """Seconds after a change until diagnostics are pushed to a client that cannot pull."""
 
 
+Inspect = Callable[["State", Snapshot, tuple[Kernel, ...], Job], Coroutine[Any, Any, str]]
+
+
 class State:
     """The server's state. Handlers read snapshots from it; jobs bring it news."""
 
-    def __init__(self, client: Client, options: Options, encoding: str) -> None:
-        """Begin with nothing open and nothing known; `encoding` is what positions are counted in."""
+    def __init__(self, client: Client, options: Options, encoding: str, inspect: Inspect) -> None:
+        """Begin with nothing open and nothing known.
+
+        `encoding` is what positions are counted in; `inspect` compiles the known launches of kernels in the background.
+        """
+        self._inspect = inspect
         self.options = options
         self.client = client
         self.documents = Documents(encoding)
@@ -67,7 +73,7 @@ class State:
             settings=self.settings(snapshot.root),
             store=store,
             allow_run=allow_run,
-            on_entry=partial(work.recording, snapshot, job),
+            on_entry=partial(_recording, snapshot, job),
         )
 
     def learn(self, uri: str, facts: KernelFacts) -> None:
@@ -157,7 +163,7 @@ class State:
                         kernels.append(kernel)
                 except UsageError as error:
                     self._warn_once(str(error))
-            return await work.inspect(self, snapshot, tuple(kernels), job) if kernels else ""
+            return await self._inspect(self, snapshot, tuple(kernels), job) if kernels else ""
 
         self.jobs.start(look, title=None, subject=(uri, ""), priority=BACKGROUND)
 
@@ -190,3 +196,9 @@ class State:
         if before is not None:
             before.cancel()
         self._timers[what, uri] = asyncio.get_running_loop().call_later(seconds, action)
+
+
+def _recording(snapshot: Snapshot, job: Job, entry: RunnableEntry) -> None:
+    """Say that user code runs, and which."""
+    what = {"main": "its main block", "module": "importing it"}.get(entry.kind, entry.name)
+    job.report(f"recording the launches of {snapshot.name} ({what})")

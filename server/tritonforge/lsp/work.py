@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from tritonforge.domain.errors import NoLaunchKnown, TargetUnreachable
-from tritonforge.domain.kernel import Kernel, RunnableEntry
+from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs.session import Session
@@ -134,11 +134,6 @@ async def _calls(workload: FileWorkload, kernel: Kernel, session: Session) -> tu
     if not found.calls:
         raise NoLaunchKnown(f"{found.note[:1].upper()}{found.note[1:]}.")
     return found.calls
-
-
-def recording(snapshot: Snapshot, job: Job, entry: RunnableEntry) -> None:
-    """Say that user code runs, and which."""
-    job.report(f"recording the launches of {snapshot.name} ({entry.name or entry.kind})")
 
 
 def _nothing(result: OptimizeResult) -> str:
