@@ -40,32 +40,27 @@ def json_of(done: subprocess.CompletedProcess[str], schema: str, code: int = 0) 
 
 
 @pytest.fixture
-def workspace(tmp_path):
+def workspace(fresh_examples):
     """A git repository with the examples, as a user would have them."""
-    for file in (ROOT / "examples").glob("*.py"):
-        shutil.copy(file, tmp_path / file.name)
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    return tmp_path
+    return fresh_examples()
 
 
 @pytest.fixture(scope="module")
-def matmul(tmp_path_factory):
+def matmul(fresh_examples):
     """The result of optimising the example matmul, once for all tests of it."""
-    folder = tmp_path_factory.mktemp("matmul")
-    shutil.copy(ROOT / "examples" / "matmul.py", folder)
-    subprocess.run(["git", "init", "-q", folder], check=True)
+    folder = fresh_examples()
     done = tritonforge("optimize", "matmul.py::matmul_kernel", "--target", "offline", "--format", "json", cwd=folder)
-    return folder, json_of(done, "optimize")["results"][0]
+    return json_of(done, "optimize")["results"][0]
 
 
 def test_the_example_matmul_gets_larger_tiles_and_the_grid_that_follows(matmul):
-    folder, result = matmul
+    result = matmul
     assert result["bottlenecks"][0] == "tile-too-small"
     best = result["best"]
     assert best["provenance"] == "predicted"
     assert best["speedup"] > 1.5
     assert best["verdict"]["accepted"]
-    source = (folder / "matmul.py").read_text()
+    source = (ROOT / "examples" / "matmul.py").read_text()
     for edit in sorted(best["edits"], key=lambda e: -e["start"]):
         source = source[: edit["start"]] + edit["text"] + source[edit["end"] :]
     tiles = dict(part.split("=") for part in best["title"].split(", "))
@@ -73,8 +68,9 @@ def test_the_example_matmul_gets_larger_tiles_and_the_grid_that_follows(matmul):
 
 
 def test_the_diff_applies_and_leaves_the_rest_of_the_file_as_it_is(matmul, tmp_path):
-    folder, result = matmul
-    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    result = matmul
+    shutil.copy(ROOT / "examples" / "matmul.py", tmp_path)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
     before = (tmp_path / "matmul.py").read_text().splitlines()
     subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=result["best"]["diff"], text=True, check=True)
     after = (tmp_path / "matmul.py").read_text().splitlines()
@@ -84,8 +80,7 @@ def test_the_diff_applies_and_leaves_the_rest_of_the_file_as_it_is(matmul, tmp_p
 
 
 def test_the_inputs_that_verified_it_include_sizes_off_the_tile(matmul):
-    _, result = matmul
-    verdict = result["best"]["verdict"]
+    verdict = matmul["best"]["verdict"]
     assert len(verdict["inputs"]) >= 6
     assert verdict["checks"]["off the tile boundary"] == "passed"
     assert verdict["checks"]["special values"] == "passed"

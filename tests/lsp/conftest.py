@@ -1,20 +1,11 @@
-import shutil
-import subprocess
-from pathlib import Path
-
 import pytest
 from lsp_client import Client
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(fresh_examples):
     """A git repository with the examples, as a user would have them."""
-    for file in (ROOT / "examples").glob("*.py"):
-        shutil.copy(file, tmp_path / file.name)
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    return tmp_path
+    return fresh_examples()
 
 
 @pytest.fixture

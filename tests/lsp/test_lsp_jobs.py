@@ -1,6 +1,5 @@
 """Jobs: from a command to progress, a suggestion and an edit, on a real worker without a GPU."""
 
-import shutil
 import subprocess
 import sys
 import threading
@@ -31,13 +30,9 @@ def answering(client, **titles):
 
 
 @pytest.fixture(scope="module")
-def diffed(tmp_path_factory):
+def diffed(fresh_examples):
     """The example matmul as the command line's diff makes it."""
-    from conftest import ROOT
-
-    folder = tmp_path_factory.mktemp("cli")
-    shutil.copy(ROOT / "examples" / "matmul.py", folder)
-    subprocess.run(["git", "init", "-q", folder], check=True)
+    folder = fresh_examples()
     done = subprocess.run(
         [sys.executable, "-m", "tritonforge", "optimize", "matmul.py", "--target", "offline", "--diff"],
         cwd=folder, capture_output=True, check=True,

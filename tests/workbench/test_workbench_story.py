@@ -48,7 +48,7 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory):
+def story(tmp_path_factory, fresh_examples):
     """What each step showed, by its name; the story may have ended early."""
     pytest.importorskip("torch")
     pytest.importorskip("triton")
@@ -57,9 +57,7 @@ def story(tmp_path_factory):
     make = ["make", "vsix", f"PYTHON={sys.executable}"]
     built = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=False)
     assert built.returncode == 0, f"`make vsix` failed:\n{built.stdout}{built.stderr}"
-    folder = tmp_path_factory.mktemp("workspace") / "examples"
-    folder.mkdir()
-    shutil.copy(ROOT / "examples" / "matmul.py", folder)
+    folder = fresh_examples()
     arguments = {
         "installation": str(INSTALLATION),
         "chromium": browser(),
