@@ -12,7 +12,7 @@ from tritonforge.domain.finding import Bottleneck, Finding
 from tritonforge.domain.kernel import Kernel, SourceError
 from tritonforge.domain.launch import Config, Launch
 from tritonforge.domain.messages import Difference
-from tritonforge.domain.profile import Profile, TargetInfo
+from tritonforge.domain.profile import Profile, Roofline, TargetInfo
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,10 @@ class OptimizeResult:
     stopped_because: str = ""
     elapsed_s: float = 0.0
     notes: tuple[str, ...] = ()
+    assessments: tuple[Assessment, ...] = ()
+    """What was concluded about the original's launches, in their order."""
+    rooflines: Mapping[str, Roofline] = field(default_factory=dict)
+    """Where the original's launches stand, by launch id."""
 
 
 @dataclass(frozen=True)

@@ -136,18 +136,23 @@ def launch_facts(assessed: Iterable[Assessed], profiled: ProfileResult | None = 
     )
 
 
-def with_baseline(before: KernelFacts | None, result: OptimizeResult, text: str, target: str) -> KernelFacts:
-    """Return what an optimisation showed of the original, with what was known of the same launches before."""
-    same = before is not None and is_fresh(before, result.kernel) and before.target == target
-    known = {one.launch.id: one for one in before.launches} if before is not None and same else {}
-    bottleneck = result.bottlenecks[0] if result.bottlenecks else None
+def of_original(result: OptimizeResult, text: str, target: str) -> KernelFacts:
+    """Return what an optimisation showed of the original that it began with."""
+    assessed = {one.compilation.launch: one for one in result.assessments}
     launches = []
-    for number, launch in enumerate(result.launches):
-        time = result.baseline_us.get(launch.id)
-        one = known.get(launch.id) or LaunchFacts(launch, time, result.provenance)
-        if number == 0 and one.bottleneck is None:
-            one = dataclasses.replace(one, bottleneck=bottleneck)
-        launches.append(dataclasses.replace(one, time_us=time, provenance=result.provenance, interval=None))
+    for launch in result.launches:
+        one, place = assessed.get(launch.id), result.rooflines.get(launch.id)
+        launches.append(
+            LaunchFacts(
+                launch=launch,
+                time_us=result.baseline_us.get(launch.id),
+                provenance=result.provenance,
+                fraction=place.fraction if place else None,
+                bound=place.bound if place else "",
+                bottleneck=one.bottleneck if one else None,
+                compilation=one.compilation if one else None,
+            )
+        )
     return KernelFacts(result.kernel, text, target, tuple(launches), result.findings)
 
 

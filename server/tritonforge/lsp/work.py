@@ -14,7 +14,7 @@ from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs.session import Session
 from tritonforge.lsp import summary
 from tritonforge.lsp.documents import Snapshot
-from tritonforge.lsp.facts import KernelFacts, Offer, launch_facts, with_baseline
+from tritonforge.lsp.facts import KernelFacts, Offer, launch_facts, of_original
 from tritonforge.lsp.jobs import Job
 from tritonforge.lsp.sessions import key_of
 from tritonforge.report import wording
@@ -74,7 +74,7 @@ async def optimize(state: State, snapshot: Snapshot, kernel: Kernel, job: Job, *
         subject = workload.subject(kernel, found)
         result = await search(subject, session, judge, default_engines(), budget_s=BUDGET_S, on_step=show)
     target = wording.target(session.info)
-    state.learn(snapshot.uri, with_baseline(state.facts.of(snapshot.uri, kernel.name), result, snapshot.text, target))
+    state.learn(snapshot.uri, of_original(result, snapshot.text, target))
     if result.best is None:
         outcome = _nothing(result)
         state.client.say(f"{kernel.name}: {outcome}")

@@ -220,4 +220,6 @@ class Search:
             stopped_because=stopped_because,
             elapsed_s=time.monotonic() - self.started,
             notes=tuple(self.notes + self.refusals),
+            assessments=tuple(a.assessment for a in base.assessed),
+            rooflines={a.launch.id: a.roofline for a in base.assessed if a.roofline},
         )
