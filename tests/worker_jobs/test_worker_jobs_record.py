@@ -52,7 +52,15 @@ def test_a_test_that_checks_results_still_records(compile_lane, example):
 def test_a_function_that_main_calls_is_recorded_not_main(compile_lane, example):
     result = compile_lane.do(Record(example("row_softmax"), "main"))
     assert [c.function for c in result.calls] == ["row_softmax"]
-    assert result.calls[0].arguments[1] == Scalar(128)
+
+
+def test_an_argument_that_equals_its_default_is_left_out_and_any_other_is_kept(compile_lane, program):
+    result = compile_lane.do(Record(program("defaults.py"), "main"))
+    default, positional, keyword = result.calls
+    assert (len(default.arguments), default.keywords) == (1, ())
+    assert positional.arguments[1:] == (Scalar(64),)
+    assert keyword.keywords == (("scale", Scalar(3.0)),)
+    assert [dict(c.launches[0].constexprs)["BLOCK"] for c in result.calls] == [Scalar(128), Scalar(64), Scalar(128)]
 
 
 def test_tuned_heuristic_and_factory_kernels_are_resolved(compile_lane, program):
