@@ -75,7 +75,10 @@ def _kernel(kernel: Kernel, snapshot: Snapshot, facts: Facts) -> str:
     rows = _rows(known, known.first)
     offer = facts.offered(snapshot.uri, kernel.name)
     if offer is not None and offer.edits_for(snapshot) is not None:
-        rows.append(("Suggestion", f"{offer.suggestion.trial.candidate.title}: {summary.verified(offer.suggestion)}"))
+        # First: an editor cuts a long hover at its end, and this is the row that can be acted on.
+        rows.insert(
+            0, ("Suggestion", f"{offer.suggestion.trial.candidate.title}: {summary.verified(offer.suggestion)}")
+        )
     table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {_cell(value)} |" for name, value in rows)])
     stale = "" if fresh else "\n\n*Stale: the code has changed since.*"
     return f"{head} on {_plain(known.target)}\n\n{table}{stale}"
