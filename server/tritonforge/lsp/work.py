@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from tritonforge.domain.errors import NoLaunchKnown, TargetUnreachable
+from tritonforge.domain.errors import TargetUnreachable
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call
 from tritonforge.domain.results import OptimizeResult
@@ -130,10 +130,7 @@ async def _target(state: State, snapshot: Snapshot, job: Job) -> AsyncIterator[S
 
 
 async def _calls(workload: FileWorkload, kernel: Kernel, session: Session) -> tuple[Call, ...]:
-    found = await workload.calls_of(kernel, session)
-    if not found.calls:
-        raise NoLaunchKnown(f"{found.note[:1].upper()}{found.note[1:]}.")
-    return found.calls
+    return (await workload.subject_of(kernel, session)).calls
 
 
 def _nothing(result: OptimizeResult) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -151,8 +150,3 @@ def example_spec(kernel: Kernel) -> str:
         elif parameter.constexpr and parameter.default is None:
             words.append(f"{parameter.name}=64")
     return " ".join([*words, "grid=4096"])
-
-
-def with_launches(call: Call, launches: Sequence[RecordedLaunch]) -> Call:
-    """Return `call` with the launches that it was seen to make."""
-    return dataclasses.replace(call, launches=tuple(launches))

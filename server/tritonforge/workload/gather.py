@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tritonforge.config import Settings
+from tritonforge.domain.errors import NoLaunchKnown
 from tritonforge.domain.kernel import FileAnalysis, Kernel, RunnableEntry
 from tritonforge.domain.launch import Call
 from tritonforge.jobs.session import Session
@@ -63,6 +64,18 @@ class FileWorkload:
                 self._keep(kernel, calls)
                 return Found(calls, ", ".join(self._recording.ran))
         return Found((), note=explain_nothing(kernel, self.analysis, self._recording))
+
+    async def subject_of(self, kernel: Kernel, session: Session) -> Subject:
+        """Return `kernel` with the calls that launch it.
+
+        Raises:
+            NoLaunchKnown: with the reason and the mend.
+            UsageError: for a spec that cannot be read.
+        """
+        found = await self.calls_of(kernel, session)
+        if not found.calls:
+            raise NoLaunchKnown(f"{found.note[:1].upper()}{found.note[1:].rstrip('.')}.")
+        return self.subject(kernel, found.calls)
 
     def subject(self, kernel: Kernel, calls: tuple[Call, ...]) -> Subject:
         """Return `kernel` with its calls, ready to be compiled, profiled or optimised."""

@@ -143,9 +143,7 @@ async def _one(
     from tritonforge.rewrite import default_engines
 
     workload = workspace.workload(file, allow_run=allow_run, progress=progress)
-    found = await workload.calls_of(kernel, session)
-    if not found.calls:
-        raise NoLaunchKnown(found.note[:1].upper() + found.note[1:] + ".")
+    subject = await workload.subject_of(kernel, session)
 
     def show(step: Step) -> None:
         count = f" {step.done}/{step.total}" if step.total else ""
@@ -154,7 +152,7 @@ async def _one(
 
     judge = yardstick(session, ceilings=await ceilings_of(session, workspace.store))
     return await search(
-        workload.subject(kernel, found.calls),
+        subject,
         session,
         judge,
         default_engines(),

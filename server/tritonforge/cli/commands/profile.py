@@ -18,7 +18,6 @@ from tritonforge.cli.running import (
     target_option,
 )  # fmt: skip
 from tritonforge.cli.selecting import Selected, select_one
-from tritonforge.domain.errors import NoLaunchKnown
 
 
 @click.command()
@@ -48,19 +47,13 @@ async def _profile(
     with Progress() as progress:
         async with target(workspace, target_name, progress) as session:
             workload = workspace.workload(selected, allow_run=not no_run, progress=progress)
-            found = await workload.calls_of(kernel, session)
-            if not found.calls:
-                raise NoLaunchKnown(_sentence(found.note))
+            subject = await workload.subject_of(kernel, session)
             progress.say(f"profiling {kernel.name} …")
             judge = yardstick(session, ceilings=await ceilings_of(session, workspace.store))
-            result, _ = await profile_kernel(workload.subject(kernel, found.calls), session, judge)
+            result, _ = await profile_kernel(subject, session, judge)
     emit(
         output_format,
         lambda: profile_json(result),
         lambda: profile_text(result, {selected.analysis.file: selected.text}),
     )
     return 0
-
-
-def _sentence(note: str) -> str:
-    return note[:1].upper() + note[1:] + ("" if note.endswith(".") else ".")

@@ -19,7 +19,7 @@ from tritonforge.cli.running import (
     target_option,
 )  # fmt: skip
 from tritonforge.cli.selecting import Selected, select_one
-from tritonforge.domain.errors import NoLaunchKnown, UsageError
+from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call
 from tritonforge.domain.results import VerifyResult
@@ -74,11 +74,8 @@ async def _verify(
     with Progress() as progress:
         async with target(workspace, target_name, progress) as session:
             workload = workspace.workload(original, allow_run=not no_run, progress=progress)
-            found = await workload.calls_of(kernel, session)
-            if not found.calls:
-                raise NoLaunchKnown(found.note[:1].upper() + found.note[1:] + ".")
-            subject = workload.subject(kernel, found.calls)
-            text = _as_replacement(candidate, other, kernel, found.calls)
+            subject = await workload.subject_of(kernel, session)
+            text = _as_replacement(candidate, other, kernel, subject.calls)
             progress.say(f"comparing {kernel.name} with {candidate.analysis.file} …")
             trialled = await _judge(subject, text, session, _seed(replay))
     result = VerifyResult(
