@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonforge.domain.compilation import Compilation, Prediction
+from tritonforge.domain.counters import Counters
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Launch
 from tritonforge.domain.profile import Ceilings, Roofline, TimeDistribution
@@ -34,6 +35,7 @@ class Case:
     time: TimeDistribution | None = None
     roofline: Roofline | None = None
     gpu: Gpu | None = None
+    counters: Counters | None = None
 
     @property
     def compiled(self) -> Compilation | None:

@@ -14,7 +14,12 @@ class Distribution:
     """Seeded floating or integer values that keep what matters of the recorded ones.
 
     `kind`: `normal` (mean, std), `uniform` (low, high; integers inclusive), `constant` (low), `zeros`, `uninitialised`
-    (never read by a correct program: filled with poison when verifying, with zeros while recording).
+    (never read by a correct program: filled with poison when verifying, with zeros while recording), `arange` (low,
+    low + 1, …), `permutation` (of `arange`), `offsets` (non-decreasing integers from low to high, as cumulative
+    sequence lengths are), `bernoulli` (1 or True with probability `mean`).
+
+    `order` sorts the values along the flattened tensor. Of all elements `zero_fraction` are zero, `nan_fraction` NaN,
+    `inf_fraction` +Inf and `negative_inf_fraction` -Inf, each 0 to 1.
     """
 
     kind: str = "normal"
@@ -23,6 +28,11 @@ class Distribution:
     low: float = 0.0
     high: float = 1.0
     zero_fraction: float = 0.0
+    order: str = "random"
+    """`random`, `ascending` or `descending`."""
+    nan_fraction: float = 0.0
+    inf_fraction: float = 0.0
+    negative_inf_fraction: float = 0.0
 
 
 @tagged
