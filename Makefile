@@ -24,7 +24,7 @@ demo: $(VENV)/.run ## set everything up and optimise the example matmul (no GPU 
 	@$(BIN)/tritonforge optimize examples/matmul.py::matmul_kernel --target offline
 
 test: $(VENV)/.dev ## set everything up and run the tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadfile
 
 lint: $(VENV)/.dev ## ruff, mypy --strict and the walls between rooms
 	@$(BIN)/ruff check .
