@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tritonforge.diagnosis.assessment import Assessed, Yardstick, assess, require_launches, with_time
 from tritonforge.diagnosis.diagnose import diagnose
+from tritonforge.diagnosis.heat import heat_of
 from tritonforge.domain.finding import Bottleneck
 from tritonforge.domain.profile import Profile
 from tritonforge.domain.results import ProfileResult
@@ -62,10 +63,14 @@ async def profile(
             bottleneck=one.bottleneck
             or Bottleneck("unknown", 0.0, "compiled", one.compilation.error or "It does not compile."),
             findings=diagnose(kernel, [one.case]),
+            stalls=heat.stalls,
+            lines=heat.lines,
+            lines_provenance=heat.provenance,
             missing=tuple(missing),
             notes=notes,
         )
         for one in assessed
+        for heat in (heat_of(one.case),)
     )
     predictions = {one.launch.id: one.prediction for one in assessed if one.prediction}
     return ProfileResult(profiles, predictions), assessed

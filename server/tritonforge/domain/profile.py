@@ -9,6 +9,7 @@ from typing import Literal
 from tritonforge.domain.finding import Bottleneck, Finding
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Launch
+from tritonforge.domain.provenance import Provenance
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Roofline:
 
 @dataclass(frozen=True)
 class LineHeat:
-    """Share (0–1) of stall samples on a line and, of those, each reason's share."""
+    """Share (0–1) of stall samples on a line and, of those, each reason's share; of predicted time without samples."""
 
     share: float
     stalls: Mapping[str, float] = field(default_factory=dict)
@@ -83,6 +84,8 @@ class Profile:
     findings: tuple[Finding, ...] = ()
     stalls: Mapping[str, float] = field(default_factory=dict)
     lines: Mapping[int, LineHeat] = field(default_factory=dict)
+    lines_provenance: Provenance = "measured"
+    """Of `lines`: `measured` (stall samples) or `predicted` (the time model's parts, spread over the lines)."""
     counters_source: str = "none"
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

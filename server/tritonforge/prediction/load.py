@@ -84,15 +84,32 @@ def _passes(work: Work) -> float:
     return sum(sum(sizes) for sizes in loads.values()) / most if most else 1.0
 
 
-def _executed(compilation: Compilation, work: Work) -> dict[str, float]:
-    """Warp instructions of one program by class: static counts × how often they run × warps.
+def executed_by_line(compilation: Compilation, work: Work) -> dict[int, dict[str, float]]:
+    """Warp instructions of one program by line and class: static counts × how often they run × warps.
 
     Of a line that a loop runs, the instructions inside the machine loop run as often as the loop, and those outside
     (what was hoisted, the prologue of a pipeline) once. The assembler unrolls loops, which multiplies the static count
     and divides the trips: lines that run equally often are one loop, and how far its memory instructions exceed what
-    one iteration needs is how far it was unrolled. Slow paths that nearly no value takes are left out. Without a
-    disassembly, the operations of the first IR stand in for instructions.
+    one iteration needs is how far it was unrolled. Slow paths that nearly no value takes are left out.
     """
+    groups: defaultdict[float, list[tuple[int, LineInstructions, LineWork | None]]] = defaultdict(list)
+    for number, found in compilation.instructions.items():
+        line = work.lines.get(number)
+        groups[line.executions if line else 1.0].append((number, found, line))
+    lines: dict[int, dict[str, float]] = {}
+    for times, members in groups.items():
+        repeats = times / _unrolled([(found, line) for _, found, line in members], times, compilation.num_warps)
+        for number, found, _ in members:
+            lines[number] = {}
+            for kind, count in found.instructions.items():
+                looped, rare = found.looped.get(kind, 0), found.rare.get(kind, 0)
+                once = count - looped - rare
+                lines[number][kind] = (once * min(1.0, times) + looped * repeats) * compilation.num_warps
+    return lines
+
+
+def _executed(compilation: Compilation, work: Work) -> dict[str, float]:
+    """Warp instructions of one program by class. Without a disassembly, the first IR's operations stand in for them."""
     if not compilation.instructions:
         accesses = work.total("load_bytes") + work.total("store_bytes")
         return {
@@ -100,18 +117,10 @@ def _executed(compilation: Compilation, work: Work) -> dict[str, float]:
             "special": work.total("special_ops") / WARP,
             "load_global": accesses / (WARP * _WIDEST),
         }
-    groups: defaultdict[float, list[tuple[LineInstructions, LineWork | None]]] = defaultdict(list)
-    for number, found in compilation.instructions.items():
-        line = work.lines.get(number)
-        groups[line.executions if line else 1.0].append((found, line))
     totals: defaultdict[str, float] = defaultdict(float)
-    for times, members in groups.items():
-        repeats = times / _unrolled(members, times, compilation.num_warps)
-        for found, _ in members:
-            for kind, count in found.instructions.items():
-                looped, rare = found.looped.get(kind, 0), found.rare.get(kind, 0)
-                once = count - looped - rare
-                totals[kind] += (once * min(1.0, times) + looped * repeats) * compilation.num_warps
+    for kinds in executed_by_line(compilation, work).values():
+        for kind, count in kinds.items():
+            totals[kind] += count
     return dict(totals)
 
 

@@ -38,9 +38,11 @@ def _profile(profile: Profile) -> Json:
         "time_us": _time(profile.time_us),
         "roofline": _roofline(profile.roofline),
         "stalls": numbers(profile.stalls),
+        # Shares of stall samples only: a predicted share is never put where a measured one belongs.
         "lines": {
             str(line): {"share": number(heat.share), "stalls": numbers(heat.stalls)}
             for line, heat in sorted(profile.lines.items())
+            if profile.lines_provenance == "measured"
         },
         "counters_source": profile.counters_source,
         "missing": missing,
