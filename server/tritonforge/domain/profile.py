@@ -84,9 +84,9 @@ class Profile:
     findings: tuple[Finding, ...] = ()
     stalls: Mapping[str, float] = field(default_factory=dict)
     lines: Mapping[int, LineHeat] = field(default_factory=dict)
-    lines_provenance: Provenance = "measured"
-    """Of `lines`: `measured` (stall samples) or `predicted` (the time model's parts, spread over the lines)."""
     counters_source: str = "none"
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """How it was measured, and what disturbed it."""
+    lines_provenance: Provenance = "measured"
+    """Of `lines`: `measured` (stall samples) or `predicted` (the time model's parts, spread over the lines)."""

@@ -33,6 +33,22 @@ def finding_text(finding: Finding, *, with_evidence: bool = True) -> list[Line]:
     return [*lines, line(Span(" · ".join(footer), "muted")).indented(4)]
 
 
+def finding_brief(finding: Finding) -> list[Line]:
+    """Return a finding under a heading that names its file already: code, line, message, and how it is known."""
+    footer: list[str] = [finding.severity, finding.provenance]
+    if finding.estimated_gain is not None:
+        footer.append(f"may gain {wording.factor(finding.estimated_gain)}")
+    footer.append(finding.url)
+    remark = f"({', '.join(footer)})".replace(" ", "\N{NO-BREAK SPACE}").replace(",\N{NO-BREAK SPACE}", ", ")
+    head: list[Span | str] = [
+        Span(f"{finding.code} {finding.name}", SEVERITY_STYLE[finding.severity]),
+        Span(f" line\N{NO-BREAK SPACE}{finding.range.start.line}:", "muted"),
+        f" {finding.message} ",
+        Span(remark, "muted"),
+    ]
+    return wrap(head, width=98, hanging=4)
+
+
 def evidence_text(evidence: Mapping[str, Evidence]) -> list[Line]:
     """Return one aligned row for each fact: name, value with unit, provenance."""
     return table(

@@ -1,4 +1,4 @@
-"""`profile` for people, one screen a launch: the time, the roofline, the bottleneck, the hot lines, what to do next."""
+"""`profile` for people, one screen a launch: time, roofline, bottleneck, the source with heat, what to do next."""
 
 from __future__ import annotations
 
@@ -8,23 +8,29 @@ from tritonforge.domain.compilation import Prediction
 from tritonforge.domain.profile import Profile, Roofline
 from tritonforge.domain.results import ProfileResult
 from tritonforge.report import wording
-from tritonforge.report.text import BLANK, WIDTH, Line, Span, Style, bar, indent, line, shortened, table, wrap
+from tritonforge.report.text import BLANK, WIDTH, Line, Span, Style, bar, indent, line, wrap
 from tritonforge.report.text_analyze import launch_text
-from tritonforge.report.text_findings import bottleneck_spans, by_gravity, finding_text, section, source_excerpt
+from tritonforge.report.text_findings import bottleneck_spans, by_gravity, finding_brief, section
+from tritonforge.report.text_source import WHOLE, source_with_heat
 
 _LABEL = 12
-_HOT_ROWS = 24
+_HOT_ROWS = 10
 _FINDINGS = 3
 
 
 def profile_text(result: ProfileResult, sources: Mapping[str, str] | None = None) -> list[Line]:
-    """Return the report of `profile`; `sources` maps files to their text, to show the hot lines."""
+    """Return the report of `profile`; `sources` maps files to their text, to show the kernel's."""
     out: list[Line] = []
+    seen: set[str] = set()
     for profile in result.profiles:
         if out:
             out.append(BLANK)
         source = (sources or {}).get(profile.kernel.file)
-        out += _profile(profile, result.predictions.get(profile.launch.id), source)
+        path = wording.kernel_path(profile.kernel)
+        # The second launch of a kernel does not need its whole source again, only what is hot in it.
+        rows = WHOLE if path not in seen else _HOT_ROWS
+        seen.add(path)
+        out += _profile(profile, result.predictions.get(profile.launch.id), source, rows=rows)
     return out or [line("Nothing was profiled.")]
 
 
@@ -51,7 +57,7 @@ def next_steps(steps: list[tuple[str, str]]) -> list[Line]:
     return labelled("Next", rows)
 
 
-def _profile(profile: Profile, prediction: Prediction | None, source: str | None) -> list[Line]:
+def _profile(profile: Profile, prediction: Prediction | None, source: str | None, *, rows: int) -> list[Line]:
     kernel = profile.kernel
     out = [
         line(Span(kernel.name, "title"), "  ", Span(wording.place(kernel), "muted")),
@@ -67,14 +73,14 @@ def _profile(profile: Profile, prediction: Prediction | None, source: str | None
         top = sorted(profile.stalls.items(), key=lambda item: -item[1])[:4]
         stalls = ", ".join(f"{name.replace('_', ' ')} {wording.percent(share)}" for name, share in top)
         out += labelled("Stalls", wrap([stalls, " ", Span(f"({profile.counters_source})", "muted")], width=88))
-    for missing in profile.missing:
-        out += labelled("Missing", wrap([Span(missing, "muted")], width=88))
+    if profile.missing:
+        out += labelled("Missing", wrap([Span("; ".join(profile.missing), "muted")], width=88))
     for note in profile.notes:
         out += labelled("Note", wrap([Span(note, "muted")], width=88))
     if source is not None:
-        out += section("Where the time goes" if profile.lines else "Where", _heat(profile, source))
+        out += _source(profile, source, rows=rows)
     findings = by_gravity(profile.findings)
-    shown = [one for finding in findings[:_FINDINGS] for one in finding_text(finding, with_evidence=False)]
+    shown = [one for finding in findings[:_FINDINGS] for one in finding_brief(finding)]
     more = len(findings) - _FINDINGS
     if more > 0:
         shown.append(line(Span(f"and {more} more: tritonforge analyze {wording.kernel_path(kernel)}", "muted")))
@@ -120,31 +126,20 @@ def _roofline(roofline: Roofline) -> list[Line]:
     ]
 
 
-def _heat(profile: Profile, source: str) -> list[Line]:
+def _source(profile: Profile, source: str, *, rows: int) -> list[Line]:
+    """The heat column's heading says what the shares are: samples of the hardware, or a model's guess."""
+    findings = [finding.range.start.line for finding in by_gravity(profile.findings)[:_FINDINGS]]
+    at = [] if profile.bottleneck.line is None else [profile.bottleneck.line]
+    lines = source_with_heat(profile.kernel, source, profile.lines, marked=[*at, *findings], rows=rows)
+    if not lines:
+        return []
     if not profile.lines:
-        at = profile.bottleneck.line
-        return source_excerpt(source, [at], around=2, marked=[at]) if at is not None else []
-    texts = source.splitlines()
-    hottest = sorted(profile.lines.items(), key=lambda item: -item[1].share)[:_HOT_ROWS]
-    rows: list[tuple[Span, ...]] = []
-    previous = None
-    for number, heat in sorted((n, h) for n, h in hottest if 1 <= n <= len(texts)):
-        if previous is not None and number > previous + 1:
-            rows.append((Span(""), Span(""), Span("⋮", "muted")))
-        reason = max(heat.stalls.items(), key=lambda item: item[1])[0] if heat.stalls else ""
-        hot: Style = "bad" if heat.share >= 0.25 else "warn" if heat.share >= 0.1 else "muted"
-        text = shortened(texts[number - 1].expandtabs(4).rstrip(), 58)
-        rows.append(
-            (
-                Span(bar(heat.share, 6).replace("░", " "), hot),
-                Span(wording.percent(heat.share), hot),
-                Span(str(number), "muted"),
-                Span(f"│ {text}", "code" if heat.share >= 0.1 else "plain"),
-                Span(reason.replace("_", " "), "muted"),
-            )
-        )
-        previous = number
-    return table(rows, right=(1, 2))
+        heading, remark = "Source", ""
+    elif profile.lines_provenance == "measured":
+        heading, remark = "Where the time goes", f"  share of stall samples ({profile.counters_source})"
+    else:
+        heading, remark = "Where the time goes", f"  {profile.lines_provenance} from the compiled code, not measured"
+    return [BLANK, line(Span(heading, "title"), Span(remark, "muted")), *indent(lines, 2)]
 
 
 def _next(profile: Profile) -> list[Line]:

@@ -1,0 +1,97 @@
+"""The heat column: a kernel's source beside where its time goes."""
+
+from __future__ import annotations
+
+import textwrap
+
+from tritonforge.analysis import analyze
+from tritonforge.domain.profile import LineHeat
+from tritonforge.report.text import plain, to_ascii
+from tritonforge.report.text_source import dominant_stall, source_with_heat
+
+HEADER = "import triton\nimport triton.language as tl\n\n\n"
+
+
+def kernel_of(body: str):
+    source = HEADER + textwrap.dedent(body).lstrip("\n")
+    return analyze(source, "k.py").kernels[0], source
+
+
+LONG = "@triton.jit\ndef long(x, o, n, B: tl.constexpr):\n    i = tl.arange(0, B)\n" + "".join(
+    f"    a{k} = i + {k}\n" for k in range(60)
+)
+LONG += "    for j in range(0, n, B):\n        v = tl.load(x + i + j)\n        tl.store(o + i + j, v)\n"
+LONG += "".join(f"    b{k} = i + {k}\n" for k in range(60))
+
+
+def test_a_short_kernel_is_shown_whole_but_for_blank_lines_docstring_and_a_long_signature():
+    kernel, source = kernel_of('''
+        @triton.jit
+        def k(
+            x,  # a comment: with a colon
+            o=(1, 2),
+            B: tl.constexpr = 4,
+        ):
+            """What it does.
+
+            In many lines.
+            """
+
+            i = tl.arange(0, B)
+
+            tl.store(o + i, tl.load(x + i))
+        ''')
+    text = plain(source_with_heat(kernel, source, {}))
+    assert "def k(…" in text
+    assert "What it does" not in text
+    assert "comment" not in text
+    assert [part.split("│")[1].strip() for part in text.splitlines()] == [
+        "def k(…",
+        "i = tl.arange(0, B)",
+        "tl.store(o + i, tl.load(x + i))",
+    ]
+
+
+def test_a_long_kernel_shows_its_hot_lines_the_loop_around_them_and_says_where_lines_are_left_out():
+    kernel, source = kernel_of(LONG)
+    load = next(i for i, t in enumerate(source.splitlines(), 1) if "tl.load" in t)
+    lines = source_with_heat(kernel, source, {load: LineHeat(0.9, {"long_scoreboard": 0.8, "selected": 0.2})}, rows=8)
+    text = plain(lines)
+    assert "90 %" in text
+    assert "for j in range" in text
+    assert "long scoreboard" in text
+    assert text.count("⋮") == 1
+    assert len([t for t in text.splitlines() if "│" in t]) == 8
+
+
+def test_a_line_that_a_finding_points_at_is_kept_however_cold():
+    kernel, source = kernel_of(LONG)
+    cold = next(i for i, t in enumerate(source.splitlines(), 1) if "b55" in t)
+    load = next(i for i, t in enumerate(source.splitlines(), 1) if "tl.load" in t)
+    assert "b55" in plain(source_with_heat(kernel, source, {load: LineHeat(1.0)}, marked=[cold], rows=5))
+
+
+def test_no_row_is_wider_than_the_page_whatever_the_source():
+    wide = "@triton.jit\ndef k(x, o):\n\tv = tl.load(x)  # " + "ä×" * 90 + "\n\ttl.store(o, v)\n"
+    kernel, source = kernel_of(wide)
+    load = next(i for i, t in enumerate(source.splitlines(), 1) if "tl.load" in t)
+    for heat in ({}, {load: LineHeat(0.5)}, {load: LineHeat(0.5, {"a_reason_that_is_very_long_indeed": 1.0})}):
+        lines = source_with_heat(kernel, source, heat)
+        assert max(len(one.text) for one in lines) <= 98
+        assert plain(to_ascii(lines)).isascii()
+
+
+def test_a_file_that_was_cut_since_and_heat_outside_the_kernel_do_no_harm():
+    kernel, source = kernel_of(LONG)
+    assert source_with_heat(kernel, "", {7: LineHeat(1.0)}) == []
+    cut = "\n".join(source.splitlines()[:12])
+    assert source_with_heat(kernel, cut, {9999: LineHeat(float("nan")), -1: LineHeat(1.0)})
+
+
+def test_a_warp_that_issues_has_no_reason_to_wait():
+    assert dominant_stall(LineHeat(1.0, {"selected": 0.7, "long_scoreboard": 0.2, "wait": 0.1})) == (
+        "long scoreboard",
+        0.2,
+    )
+    assert dominant_stall(LineHeat(1.0, {"selected": 1.0})) is None
+    assert dominant_stall(LineHeat(1.0)) is None
