@@ -22,7 +22,7 @@ def find_entries(tree: ast.Module, index: ModuleIndex, launches: list[Launch]) -
     module: list[RunnableEntry] = []
     functions: list[RunnableEntry] = []
     for statement in tree.body:
-        if isinstance(statement, ast.If) and _is_main(statement.test):
+        if isinstance(statement, ast.If) and is_main_test(statement.test):
             if reach.from_statement(statement) and not main:
                 main.append(RunnableEntry("main", "__main__", statement.lineno))
         elif isinstance(statement, _FUNCTIONS):
@@ -33,7 +33,8 @@ def find_entries(tree: ast.Module, index: ModuleIndex, launches: list[Launch]) -
     return (*main, *module, *functions)
 
 
-def _is_main(test: ast.expr) -> bool:
+def is_main_test(test: ast.expr) -> bool:
+    """Tell whether an `if`'s test is `__name__ == "__main__"`."""
     if not isinstance(test, ast.Compare) or len(test.comparators) != 1 or not isinstance(test.ops[0], ast.Eq):
         return False
     sides = (test.left, test.comparators[0])
@@ -42,16 +43,30 @@ def _is_main(test: ast.expr) -> bool:
 
 
 def _is_runnable(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    if not (node.name.startswith(("test_", "bench")) or node.name == "main") or isinstance(node, ast.AsyncFunctionDef):
+    return (node.name.startswith(("test_", "bench")) or node.name == "main") and runs_by_itself(node)
+
+
+def runs_by_itself(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Tell whether a function can be called by the recorder: every argument has a default or is parametrised."""
+    if isinstance(node, ast.AsyncFunctionDef):
         return False
-    if any(default is None for _, default in parameters_of(node)):
-        return False
+    given: set[str] = set()
     for decorator in node.decorator_list:
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
         name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
-        if name in ("parametrize", "fixture", "perf_report", "given", "jit", "skip"):
+        if name == "parametrize" and isinstance(decorator, ast.Call):
+            given |= _parametrised(decorator)
+        elif name in ("fixture", "perf_report", "given", "jit", "skip"):
             return False
-    return True
+    return all(default is not None or parameter.arg in given for parameter, default in parameters_of(node))
+
+
+def _parametrised(mark: ast.Call) -> set[str]:
+    """Return the arguments that a `pytest.mark.parametrize` gives, as far as they are written out."""
+    names = mark.args[0] if len(mark.args) > 1 else None
+    items = names.elts if isinstance(names, (ast.Tuple, ast.List)) else [names]
+    written = [i.value for i in items if isinstance(i, ast.Constant) and isinstance(i.value, str)]
+    return {part.strip() for text in written for part in text.split(",")}
 
 
 class _Reach:

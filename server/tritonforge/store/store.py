@@ -29,6 +29,7 @@ MAX_BYTES = 256 << 20
 """How much the values may take together before the least recently used go."""
 
 _CALLS = "calls"
+_PIN = "pin"
 _log = logging.getLogger("tritonforge.store")
 
 
@@ -89,6 +90,32 @@ class Store:
     def forget_calls(self, file: str, kernel: str, origin: str | None = None) -> None:
         """Forget what was recorded for `kernel` of `file`, from one origin or all."""
         self._database.delete(_CALLS, _subject(file, kernel), origin)
+
+    def put_index(self, data: Any) -> None:
+        """Remember what is known of the workspace's files: plain JSON, which only `workload` reads."""
+        blob = zlib.compress(json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogatepass"), 1)
+        self._database.put("index", "files", "", blob)
+
+    def index(self) -> Any:
+        """Return what `put_index` was given last; None when there is none that can be read."""
+        for _, _, blob in self._database.get("index", "files"):
+            try:
+                return json.loads(zlib.decompress(blob).decode("utf-8", "surrogatepass"))
+            except (zlib.error, ValueError) as error:
+                _log.info("dropping an unreadable index: %s", error)
+                self._database.delete("index", "files")
+        return None
+
+    def pin(self, file: str, kernel: str, launch: tuple[str, ...]) -> None:
+        """Remember which launch of `kernel` of `file` matters most: whatever identifies it; nothing unpins."""
+        if launch:
+            self._put(_PIN, _subject(file, kernel), launch)
+        else:
+            self._database.delete(_PIN, _subject(file, kernel))
+
+    def pinned(self, file: str, kernel: str) -> tuple[str, ...]:
+        """Return what `pin` was given last; empty when nothing is pinned."""
+        return self._one(tuple[str, ...], _PIN, _subject(file, kernel)) or ()
 
     def put_compilation(self, key: str, compilation: Compilation) -> None:
         """Keep `compilation` under a `keys.compilation_key`."""
@@ -190,7 +217,7 @@ def open_store(
                 Database(
                     folder / FILE,
                     max_bytes=max_bytes,
-                    durable_kinds=(_CALLS,),
+                    durable_kinds=(_CALLS, _PIN),
                     warn=warn,
                     # Somebody may clear the folder while we run.
                     prepare_folder=prepare_folder,
@@ -204,7 +231,7 @@ def open_store(
     if store is not None:
         return store
     warn("nothing can be remembered between runs: neither the workspace nor the user's cache can be written.")
-    return Store(Database(None, max_bytes=max_bytes, durable_kinds=(_CALLS,), warn=warn))
+    return Store(Database(None, max_bytes=max_bytes, durable_kinds=(_CALLS, _PIN), warn=warn))
 
 
 def _subject(file: str, kernel: str) -> str:
