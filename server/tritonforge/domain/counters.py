@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+NOT_STALLED = "selected"
+"""The one reason among `stalls` that is none: the sampled warp issued its instruction."""
+
 
 @dataclass(frozen=True)
 class LineCounters:
     """What was counted on one source line of the user's, inlined library frames included.
 
-    `samples` are program-counter samples of warps that could not issue, `stalls` those by reason. `executed` counts
-    warp instructions. `sectors` are 32-byte sectors that the line's global accesses moved between L1 and L2,
+    `samples` are program-counter samples that found a warp here, `stalls` the same by reason, those of warps that did
+    issue (`NOT_STALLED`) included. `executed` counts warp instructions. `sectors` are 32-byte sectors that the line's global accesses moved between L1 and L2,
     `ideal_sectors` the least that their bytes need; `wavefronts` and `ideal_wavefronts` the same for passes through
     shared memory.
     """
@@ -33,8 +36,8 @@ class Counters:
     `source`: `ncu` (hardware counters) or `pcsampling` (stall samples alone). `kernel` is the function as the driver
     knows it, `time_us` its time while it was profiled (caches cold, clocks as the profiler left them: never to be
     mixed with `Profile.time_us`). `metrics` maps the names of `profiling/nsight/metrics.py` to numbers, units there;
-    what was not collected is absent. `stalls` are shares (0–1) of all stall samples by reason. `lines` is keyed by the
-    line of the user's file. `missing` says, a sentence each, what this source could not give.
+    what was not collected is absent. `stalls` are shares (0–1) of all samples by reason, largest first, `NOT_STALLED`
+    included. `lines` is keyed by the line of the user's file. `missing` says, a sentence each, what this source could not give.
     """
 
     source: Literal["ncu", "pcsampling"]

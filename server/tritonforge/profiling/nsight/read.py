@@ -1,0 +1,70 @@
+"""Read a report with whatever can read one here."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tritonforge.profiling.nsight.errors import ReportError
+from tritonforge.profiling.nsight.finding import MEND, find_ncu, import_ncu_report
+from tritonforge.profiling.nsight.launch import ReportedLaunch
+from tritonforge.profiling.nsight.pages import parse_pages
+from tritonforge.profiling.nsight.python_interface import read_with_module
+
+_MAGIC = b"NVR\0"
+_SECONDS = 120.0
+RAW_PAGE = ("--page", "raw", "--csv", "--print-units", "base", "--print-fp")
+SASS_PAGE = ("--page", "source", "--csv", "--print-units", "base", "--print-source", "sass")
+LINES_PAGE = ("--page", "source", "--csv", "--print-units", "base", "--print-source", "cuda,sass")
+"""Options of `ncu --import FILE` for the pages that `parse_pages` reads."""
+
+
+def read_report(path: Path) -> tuple[ReportedLaunch, ...]:
+    """Return every launch of a `.ncu-rep` file, in the order in which they were profiled.
+
+    Raises:
+        ReportError: the file is missing, of another kind, cut off or empty, or nothing here can read reports.
+    """
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(len(_MAGIC))
+    except OSError as error:
+        raise ReportError(f"Cannot read {path}: {error.strerror or error}.") from error
+    if start != _MAGIC:
+        raise ReportError(
+            f"{path} is not an Nsight Compute report.",
+            "Give a .ncu-rep file that ncu -o or Nsight Compute has written.",
+        )
+    module = import_ncu_report()
+    launches: tuple[ReportedLaunch, ...] = ()
+    if module is not None:
+        launches = read_with_module(module, path)
+    if not launches and (ncu := find_ncu()) is not None:
+        launches = _through_command(ncu, path)
+    elif module is None:
+        raise ReportError("Nothing here can read an Nsight Compute report.", MEND)
+    if not launches:
+        raise ReportError(
+            f"{path} holds no launch that can be read: it is cut off, damaged, or newer than the reader here.",
+            "Copy it again, or profile at least one kernel into it.",
+        )
+    return launches
+
+
+def _through_command(ncu: Path, path: Path) -> tuple[ReportedLaunch, ...]:
+    pages = []
+    for options in (RAW_PAGE, SASS_PAGE, LINES_PAGE):
+        try:
+            done = subprocess.run(
+                [str(ncu), "--import", str(path), *options],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_SECONDS,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ReportError(f"{ncu} could not read {path}: {error}.", MEND) from error
+        pages.append(done.stdout)
+    return parse_pages(*pages)
