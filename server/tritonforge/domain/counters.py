@@ -15,9 +15,9 @@ class LineCounters:
     """What was counted on one source line of the user's, inlined library frames included.
 
     `samples` are program-counter samples that found a warp here, `stalls` the same by reason, those of warps that did
-    issue (`NOT_STALLED`) included. `executed` counts warp instructions. `sectors` are 32-byte sectors that the line's global accesses moved between L1 and L2,
-    `ideal_sectors` the least that their bytes need; `wavefronts` and `ideal_wavefronts` the same for passes through
-    shared memory.
+    issue (`NOT_STALLED`) included. `executed` counts warp instructions. `sectors` are 32-byte sectors that the line's
+    global accesses moved between L1 and L2, `ideal_sectors` the least that their bytes need; `wavefronts` and
+    `ideal_wavefronts` the same for passes through shared memory.
     """
 
     samples: int = 0
@@ -37,7 +37,8 @@ class Counters:
     knows it, `time_us` its time while it was profiled (caches cold, clocks as the profiler left them: never to be
     mixed with `Profile.time_us`). `metrics` maps the names of `profiling/nsight/metrics.py` to numbers, units there;
     what was not collected is absent. `stalls` are shares (0–1) of all samples by reason, largest first, `NOT_STALLED`
-    included. `lines` is keyed by the line of the user's file. `missing` says, a sentence each, what this source could not give.
+    included. `lines` is keyed by the line of the user's file. `missing` says, a sentence each, what this source could
+    not give.
     """
 
     source: Literal["ncu", "pcsampling"]
