@@ -46,7 +46,45 @@ def test_specs_belong_to_the_function_below_them():
 
 def test_a_spec_knows_its_place_in_code_points():
     (spec,) = analyze("s = 'é'  # tritonforge: launch a=1\ndef f(): pass\n", "f.py").specs
-    assert (spec.line, spec.column) == (1, 10)
+    assert (spec.line, spec.column) == (1, 32)
+
+
+def test_comment_lines_with_three_blanks_continue_a_spec_and_keep_their_columns():
+    source = (
+        "class A:\n    # tritonforge: launch x=fp16[M]\n    #   M=4  # why\n    #\ty=1\n    # prose\n    #   z=1\n"
+        "    def f(x): pass\n"
+    )
+    (spec,) = analyze(source, "f.py").specs
+    assert spec.text.split("\n") == ["x=fp16[M]", "        M=4  # why", "      y=1"]
+    assert (spec.line, spec.column, spec.function) == (2, 27, "A.f")
+
+
+def test_a_spec_may_begin_on_its_second_line_and_another_may_follow():
+    source = "# tritonforge: launch\n#   a=1\n#   tritonforge: launch b=2\n# tritonforge: launch c=3\ndef f(): pass\n"
+    assert specs(source) == [("\n    a=1", "f"), ("b=2", "f"), ("c=3", "f")]
+
+
+def test_functions_that_a_spec_can_call_are_listed_with_how_to_call_them():
+    body = """
+    def op(x, /, n: int = 4, *, flag, **rest): pass
+    class Op(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, eps=1e-5): pass
+    class Module:
+        def forward(self, x): pass
+        @staticmethod
+        def make(x):
+            def inside(): pass
+    """
+    found = {f.name: f for f in look(textwrap.dedent(body)).functions}
+    assert {name: f.called_as for name, f in found.items()} == {
+        "op": "op", "Op.forward": "Op.apply", "Module.forward": None, "Module.make": "Module.make",
+    }  # fmt: skip
+    assert [(p.name, p.annotation, p.default) for p in found["op"].parameters] == [
+        ("x", None, None), ("n", "int", "4"), ("flag", None, None),
+    ]  # fmt: skip
+    assert (found["op"].positional, found["op"].open) == (True, True)
+    assert [p.name for p in found["Op.forward"].parameters] == ["x", "eps"]
 
 
 def test_text_in_a_string_is_no_spec():

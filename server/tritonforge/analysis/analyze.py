@@ -10,6 +10,7 @@ from tritonforge.analysis.comments import find_directives, read_specs, read_supp
 from tritonforge.analysis.discovery import JitFunction, KernelResolver, attach_wrappers, find_jit_functions
 from tritonforge.analysis.entries import find_entries
 from tritonforge.analysis.hashing import CodeHasher
+from tritonforge.analysis.hosts import find_hosts
 from tritonforge.analysis.kernels import build_kernel
 from tritonforge.analysis.launches import Launch, Tuned, describe_launch, find_launches, true_sizes
 from tritonforge.analysis.names import dotted
@@ -73,7 +74,8 @@ def _analyze_tree(tree: ast.Module, text: SourceText, file: str, errors: list[So
             errors.append(SourceError(file, jit.node.lineno, f"{jit.name} is nested too deeply to analyse"))
         kernels.append((jit, own, kernel))
     hashed = _hash_all(kernels, CodeHasher(index, text)) if kernels else []
-    return FileAnalysis(file, tuple(hashed), tuple(errors), specs, entries)
+    hosts = find_hosts(index, text, unit.jits) if kernels or specs else ()
+    return FileAnalysis(file, tuple(hashed), tuple(errors), specs, entries, hosts)
 
 
 def _hash_all(kernels: list[tuple[JitFunction, list[Launch], Kernel]], hasher: CodeHasher) -> list[Kernel]:

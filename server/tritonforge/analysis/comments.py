@@ -14,18 +14,23 @@ from tritonforge.domain.kernel import SpecComment, Suppression
 
 _MARK = "tritonforge:"
 _DIRECTIVE = re.compile(r"#\s*tritonforge:\s*(\w+)(.*)")
+_CONTINUATION = re.compile(r"\s*#(?:[ ]{3}|\t)\s*(\S.*)")
 _IGNORE = re.compile(r"\s*(?:\[([^\]]*)\])?")
 
 
 @dataclass(frozen=True)
 class Directive:
-    """One comment: its place, its word (`launch`, `ignore`), what follows, and whether it has the line to itself."""
+    """One comment: its place, its word (`launch`, `ignore`), what follows, and whether it has the line to itself.
+
+    `column` is that of the `#`, `rest_column` that of the first character of `rest`.
+    """
 
     line: int
     column: int
     word: str
     rest: str
     alone: bool
+    rest_column: int = 1
 
 
 def find_directives(text: SourceText) -> tuple[Directive, ...]:
@@ -39,7 +44,9 @@ def find_directives(text: SourceText) -> tuple[Directive, ...]:
         if match is not None:
             shift = 1 if line == 1 and text.text.startswith("\ufeff") else 0
             alone = not content[:offset].strip()
-            found.append(Directive(line, offset + 1 + shift, match[1], match[2].strip(), alone))
+            rest = match[2].strip()
+            begin = match.start(2) + len(match[2]) - len(match[2].lstrip())
+            found.append(Directive(line, offset + 1 + shift, match[1], rest, alone, begin + 1 + shift))
     return tuple(found)
 
 
@@ -72,7 +79,25 @@ def read_specs(directives: tuple[Directive, ...], index: ModuleIndex, text: Sour
         for decorator in scope.node.decorator_list:  # between decorators is above the function too
             starts[decorator.lineno] = scope.qualname
         starts[scope.node.lineno] = scope.qualname
-    return tuple(SpecComment(d.line, d.column, d.rest, _function_below(d.line, starts, text)) for d in launches)
+    return tuple(
+        SpecComment(d.line, d.rest_column, _with_continuation(d, text), _function_below(d.line, starts, text))
+        for d in launches
+    )
+
+
+def _with_continuation(directive: Directive, text: SourceText) -> str:
+    """Return the words of a directive with those of the comment lines below it that have three blanks after their `#`.
+
+    A continued line keeps its columns: blanks stand for its comment sign.
+    """
+    parts = [directive.rest]
+    if directive.alone:
+        for line in text.lines[directive.line :]:
+            match = _CONTINUATION.fullmatch(line)
+            if match is None or match[1].startswith(_MARK):
+                break
+            parts.append(" " * match.start(1) + match[1].rstrip())
+    return "\n".join(parts)
 
 
 def _function_below(line: int, starts: dict[int, str], text: SourceText) -> str | None:

@@ -1,5 +1,6 @@
 """tritonforge.toml and editor settings → validated values, with defaults and clear errors."""
 
+from tritonforge.config.lines import ValuePlace
 from tritonforge.config.load import load
 from tritonforge.config.resolve import AUTO, resolve_target
 from tritonforge.config.settings import (
@@ -20,6 +21,7 @@ __all__ = [
     "LlmSettings",
     "SettingProblem",
     "Settings",
+    "ValuePlace",
     "load",
     "resolve_target",
     "workspace_name",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tritonforge.config import validate as v
-from tritonforge.config.lines import index_lines
+from tritonforge.config.lines import index_lines, index_values
 from tritonforge.config.settings import LlmSettings, SettingProblem, Settings
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.messages import Limits
@@ -101,6 +101,7 @@ def _read(root: Path) -> tuple[v.Source, Mapping[str, Any]]:
             source.problems.append(_syntax_problem(name, text, error))
             return source, {}
         source.index = index_lines(text)
+        source.values = index_values(text)
         if name == SETTINGS_FILE:
             return source, document
         tool = document.get("tool", {})

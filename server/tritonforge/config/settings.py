@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tritonforge.config.lines import ValuePlace
 from tritonforge.domain.messages import Limits
 from tritonforge.domain.target import Target
 
@@ -40,7 +41,7 @@ class LaunchTable:
     """One `[[launch]]` table: the file, the kernel or host function it describes, and the rest as it was written.
 
     Exactly one of `kernel` and `function` is set. `values` holds what `workload` interprets; `source` and `line` say
-    where the table stands, for messages.
+    where the table stands and `places` where the value of each key does (`("x",)`, `("sizes", "M")`), for messages.
     """
 
     file: str
@@ -49,6 +50,7 @@ class LaunchTable:
     values: Mapping[str, Any]
     source: str = ""
     line: int = 0
+    places: Mapping[tuple[str | int, ...], ValuePlace] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

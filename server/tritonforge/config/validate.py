@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tritonforge.config.lines import Path, line_of
+from tritonforge.config.lines import Path, ValuePlace, line_of
 from tritonforge.config.settings import LaunchTable, SettingProblem
 
 
@@ -26,12 +26,18 @@ class Source:
 
     name: str
     index: Mapping[Path, int] = field(default_factory=dict)
+    values: Mapping[Path, ValuePlace] = field(default_factory=dict)
     prefix: Path = ()
     problems: list[SettingProblem] = field(default_factory=list)
 
     def line(self, path: Path) -> int | None:
         """Return the line of `path`, where there is one."""
         return line_of(self.index, (*self.prefix, *path))
+
+    def places(self, path: Path) -> dict[Path, ValuePlace]:
+        """Return the places of the values below `path`, by the rest of their own path."""
+        whole = (*self.prefix, *path)
+        return {key[len(whole) :]: place for key, place in self.values.items() if key[: len(whole)] == whole}
 
     def report(self, path: Path, message: str, mend: str = "") -> None:
         """Note a problem at `path`."""
@@ -92,6 +98,7 @@ def check_launches(tables: list[dict[str, Any]], source: Source) -> tuple[Launch
                 values=rest,
                 source=source.name,
                 line=source.line(path) or 0,
+                places=source.places(path),
             )
         )
     return tuple(out)

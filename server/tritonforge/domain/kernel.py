@@ -225,12 +225,44 @@ class SourceError:
 
 @dataclass(frozen=True)
 class SpecComment:
-    """A `# tritonforge: launch …` comment: its text after the word `launch`, its place, and the function below it."""
+    """A `# tritonforge: launch …` comment: its text after the word `launch`, and the function below it.
+
+    `line` and `column` are where the text starts. Further lines of the comment follow in `text` after a newline each,
+    with blanks in place of what stands left of their words, so that they start at column 1 of the file's next lines.
+    """
 
     line: int
     column: int
     text: str
     function: str | None
+
+
+@dataclass(frozen=True)
+class HostParameter:
+    """One parameter of a host function. `annotation` and `default` are source text, or None."""
+
+    name: str
+    annotation: str | None = None
+    default: str | None = None
+
+
+@dataclass(frozen=True)
+class HostFunction:
+    """A function that a launch spec can describe a call of: of the module, or of a class of the module.
+
+    `name` is its qualified name, as in `LaunchSite.host`. `called_as` is what is called to reach it (`Op.apply` for the
+    `forward` of an `autograd.Function`), None when it needs an object first. `parameters` are those that a caller
+    gives (no `self`, `ctx`); `positional` says that they can only be given in order; `open` that it takes further
+    keywords (`**kwargs`). `range` includes decorators; `source` is the exact text of the definition.
+    """
+
+    name: str
+    called_as: str | None
+    parameters: tuple[HostParameter, ...]
+    range: Range
+    source: str
+    positional: bool = False
+    open: bool = False
 
 
 @dataclass(frozen=True)
@@ -255,3 +287,4 @@ class FileAnalysis:
     errors: tuple[SourceError, ...] = ()
     specs: tuple[SpecComment, ...] = ()
     entries: tuple[RunnableEntry, ...] = field(default=())
+    functions: tuple[HostFunction, ...] = ()
