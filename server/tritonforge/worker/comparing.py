@@ -235,7 +235,8 @@ def _buffers(launches: list[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, 
     """Yield the tensors that launches were given, by parameter name; of those of one name, each distinct problem."""
     seen: dict[str, int] = {}
     for _, bound in launches:
-        for name, value in bound.items():
+        for name, given in bound.items():
+            value = getattr(given, "base", given)  # of a tensor descriptor
             if isinstance(value, torch.Tensor):
                 seen[name] = seen.get(name, 0) + 1
                 yield (name if seen[name] == 1 else f"{name}#{seen[name]}"), value

@@ -137,9 +137,11 @@ def compare_tensors(
         if want_poison is not None and got_poison is not None:
             left, left_too = want_poison.where(w), got_poison.where(g)
             if bool(left.any()) or bool(left_too.any()):
-                bad = torch.where(left, ~left_too & ~_is_nan(g), bad | (left_too & ~left))
+                # Small integers that both wrote can look like poison; what is equal was written by both, though.
+                unequal = (w != g) | _is_nan(w) | _is_nan(g)
+                bad = torch.where(left, ~left_too & ~_is_nan(g), bad | (left_too & ~left)) & unequal
                 error = torch.where(left | left_too, torch.zeros_like(error), error)
-                unwritten += int((left_too & ~left).sum())
+                unwritten += int((left_too & ~left & bad).sum())
                 written_too += int((left & bad).sum())
         worst = max(worst, float(error.max()))
         n = int(bad.sum())

@@ -41,6 +41,8 @@ class _Entered:
     arguments: tuple[Value, ...]
     keywords: tuple[tuple[str, Value], ...]
     known: Describing
+    graph: bool = False
+    """Whether an argument is the result of differentiable operations, which a description cannot bring back."""
     launches: list[RecordedLaunch] = field(default_factory=list)
     counted: dict[str, int] = field(default_factory=dict)
     chosen: bool = False
@@ -104,12 +106,13 @@ class Recorder:
             with torch._C.DisableTorchFunction():
                 known = self._fresh()
                 arguments, keywords = _described_arguments(frame, function, known)
+                graph = _holds_graph(list(frame.f_locals.values()))
         except Exception as error:
             self.failures.append((name, f"its arguments could not be described: {error}"))
             return
         if all(is_repeatable(v) for v in arguments) and all(is_repeatable(v) for _, v in keywords):
             file = relative(frame.f_code.co_filename, self.root)
-            self._entered[id(frame)] = _Entered(file, name, arguments, keywords, known)
+            self._entered[id(frame)] = _Entered(file, name, arguments, keywords, known, graph)
 
     def _fresh(self) -> Describing:
         return Describing(self._known.written, self._known.unset, {}, self._known.exact)
@@ -174,13 +177,18 @@ class Recorder:
                 self._known.written.add(storage_address(value))
 
     def _stack(self) -> list[_Entered]:
-        """Return the entered functions that are on the stack now, innermost first."""
+        """Return the entered functions that are on the stack now and can repeat the launch, innermost first.
+
+        A function that was given the result of a differentiable operation cannot repeat a launch of its backward.
+        """
         found: list[_Entered] = []
         frame: FrameType | None = sys._getframe(1)
+        in_backward = False
         while frame is not None:
             entered = self._entered.get(id(frame))
-            if entered is not None:
+            if entered is not None and not (in_backward and entered.graph):
                 found.append(entered)
+            in_backward = in_backward or frame.f_code in _BACKWARD
             frame = frame.f_back
         if self._outermost is not None:
             found.append(self._outermost)
@@ -201,6 +209,24 @@ class Recorder:
             self._calls[key] = Call(
                 key, entered.file, entered.function, entered.arguments, entered.keywords, 0, launches
             )
+
+
+_BACKWARD = {
+    vars(torch.autograd.function.BackwardCFunction)[name].__code__
+    for name in ("apply", "apply_boxed")
+    if name in vars(torch.autograd.function.BackwardCFunction)
+}
+"""What runs the backward of an `autograd.Function`."""
+
+
+def _holds_graph(values: list[Any], depth: int = 3) -> bool:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            if value.grad_fn is not None:
+                return True
+        elif (isinstance(value, (list, tuple)) and depth and _holds_graph(list(value), depth - 1)) or (isinstance(value, dict) and depth and _holds_graph(list(value.values()), depth - 1)):
+            return True
+    return False
 
 
 def _described_arguments(

@@ -6,6 +6,7 @@ are widened to float32, and results are rounded to nearest even, as GPUs do.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,23 @@ def _computing_wide(original: Callable[..., Any]) -> Callable[..., Any]:
     return wide
 
 
+def _update(op: str, addresses: Any, values: Any, mask: Any) -> Any:
+    """Update memory lane by lane, as atomics of bfloat16 do, and return what was there."""
+    before = np.zeros(addresses.shape, dtype=np.uint16)
+    values = np.broadcast_to(values, addresses.shape)
+    for at in np.argwhere(np.broadcast_to(mask, addresses.shape)):
+        lane = tuple(at)
+        place = ctypes.c_uint16.from_address(int(addresses[lane]))
+        before[lane] = place.value
+        new = values[lane]
+        if not op.endswith("XCHG"):
+            old, given = (widen(np.array([bits], dtype=np.uint16)) for bits in (place.value, new))
+            combine = np.fmax if op.endswith("MAX") else np.fmin if op.endswith("MIN") else np.add
+            new = narrow(combine(old, given))[0]
+        place.value = int(new)
+    return before
+
+
 def install() -> None:
     """Patch the interpreter's builder, once, for the whole process."""
     builder = interpreter.InterpreterBuilder
@@ -66,6 +84,14 @@ def install() -> None:
         attribute = f"create_{name}"
         if hasattr(builder, attribute):
             setattr(builder, attribute, _computing_wide(getattr(builder, attribute)))
+    atomic_rmw = builder.create_atomic_rmw
+
+    def create_atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
+        if not is_bf16(val):
+            return atomic_rmw(self, op, ptr, val, mask, *rest)
+        return TensorHandle(_update(str(op), ptr.data, val.data, mask.data), tl.bfloat16)
+
+    builder.create_atomic_rmw = create_atomic_rmw
     dot, cast, fp_to_fp = builder.create_dot, builder.cast_impl, builder.create_fp_to_fp
 
     def create_dot(self: Any, a: Any, b: Any, d: Any, *rest: Any, **kwargs: Any) -> Any:
