@@ -11,6 +11,7 @@ from tritonforge.compilation import read
 from tritonforge.diagnosis.case import Case, Gpu
 from tritonforge.diagnosis.classify import classify
 from tritonforge.domain.compilation import Compilation, Prediction
+from tritonforge.domain.counters import Counters
 from tritonforge.domain.errors import NoLaunchKnown
 from tritonforge.domain.finding import Bottleneck
 from tritonforge.domain.kernel import Kernel
@@ -22,7 +23,7 @@ from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
 from tritonforge.prediction import GpuSpec, gpu_for, predict, unique_bytes
 from tritonforge.profiling.roofline import roofline
-from tritonforge.workload.launches import distinct, matches, to_launch
+from tritonforge.workload.launches import Weights, distinct, matches
 
 
 @dataclass(frozen=True)
@@ -77,25 +78,26 @@ async def assess(
     judge: Yardstick | None,
     *,
     arch: str | None = None,
+    pinned: Sequence[str] = (),
 ) -> tuple[Assessed, ...]:
     """Compile every launch of `kernel` that `calls` make and conclude what can be concluded without a GPU.
+
+    `pinned` names the launch that ranks first, as `distinct` takes it.
 
     Raises:
         JobError: when a call cannot be repeated (the user's code raises, a limit is passed).
     """
     recorded: list[tuple[Launch, CompiledLaunch, int]] = []
+    weights = Weights(kernel, calls)
     for call in calls:
         # The qualified name, not the simple one: two classes may each have a kernel of one name.
         request = Compile(program, call, arch or session.arch, (kernel.name,))
         result = await session.worker.run(request)
         own = [compiled for compiled in result.launches if matches(kernel, compiled.launch)]
-        recorded += [
-            (to_launch(kernel, compiled.launch, call=call.id), compiled, ordinal)
-            for ordinal, compiled in enumerate(own)
-        ]
+        recorded += [(weights.launch(compiled.launch, call), compiled, ordinal) for ordinal, compiled in enumerate(own)]
     first = {launch.id: (compiled, ordinal) for launch, compiled, ordinal in reversed(recorded)}
     path = str(Path(program.root) / program.file)
-    launches = distinct(launch for launch, _, _ in recorded)
+    launches = distinct((launch for launch, _, _ in recorded), pinned=pinned, kernel=kernel)
     return tuple(_conclude(launch, *first[launch.id], path=path, kernel=kernel, judge=judge) for launch in launches)
 
 
@@ -136,6 +138,15 @@ def with_time(assessed: Assessed, time: TimeDistribution, judge: Yardstick | Non
     launch = dataclasses.replace(assessed.launch, time_us=time.median)
     case = dataclasses.replace(assessed.case, launch=launch, time=time, roofline=place)
     return dataclasses.replace(assessed, launch=launch, roofline=place, case=case, bottleneck=classify(case))
+
+
+def with_counters(assessed: Assessed, counters: Counters) -> Assessed:
+    """Return `assessed` with what the hardware counted, and the bottleneck judged anew.
+
+    Counters are of a launch under a profiler: its time never stands in for one that was measured without.
+    """
+    case = dataclasses.replace(assessed.case, counters=counters)
+    return dataclasses.replace(assessed, case=case, bottleneck=classify(case))
 
 
 def require_launches(assessed: Sequence[Assessed], kernel: Kernel, calls: Sequence[Call]) -> None:

@@ -25,7 +25,9 @@ class Case:
     """The evidence about one launch; every part but the kernel may be missing, and rules say less without it.
 
     With the kernel alone a finding is a hint about the source. `compilation` and `prediction` make it a statement about
-    what the compiler built; `time` and `roofline`, both measured, about what the GPU did.
+    what the compiler built; `time` and `roofline`, both measured, about what the GPU did; `counters` about how it did
+    it. Counters may come with a launch that was never compiled here (somebody's report); they win where they
+    contradict.
     """
 
     kernel: Kernel
@@ -52,16 +54,25 @@ class Case:
         """How many programs the grid has."""
         if self.launch is not None:
             return self.launch.programs
+        if self.counters is not None and self.counters.grid is not None:
+            x, y, z = self.counters.grid
+            return x * y * z
         return self.compilation.programs or None if self.compilation is not None else None
 
     @property
     def time_us(self) -> float | None:
-        """The best known time of the launch in µs: measured, else predicted."""
+        """The best known time of the launch in µs: measured, else under the profiler, else predicted.
+
+        Under the profiler caches are cold and clocks its own, so such a time is for judging this one launch alone.
+        """
         if self.time is not None:
             return self.time.median
+        if self.counters is not None and self.counters.time_us:
+            return self.counters.time_us
         return self.prediction.time_us if self.prediction is not None else None
 
     @property
     def time_provenance(self) -> Provenance:
         """Where `time_us` comes from."""
-        return "measured" if self.time is not None else "predicted"
+        counted = self.counters is not None and self.counters.time_us
+        return "measured" if self.time is not None or counted else "predicted"

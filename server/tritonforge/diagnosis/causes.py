@@ -9,27 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tritonforge.diagnosis.case import Case
-from tritonforge.diagnosis.facts import floor, traffic, uses_tensor_cores
+from tritonforge.diagnosis.counted import SECTOR, waits_for_memory
 from tritonforge.diagnosis.finding import microseconds, number, percent, times
+from tritonforge.diagnosis.resources import longest_line
 from tritonforge.diagnosis.signals.atomics import contention
 from tritonforge.diagnosis.signals.block import small_block
-from tritonforge.diagnosis.signals.coalescing import SECTOR, strided_access
+from tritonforge.diagnosis.signals.coalescing import strided_access
 from tritonforge.diagnosis.signals.grid import idle_sms
+from tritonforge.diagnosis.signals.imbalance import Imbalance, imbalance, tail
 from tritonforge.diagnosis.signals.launching import launch_bound
+from tritonforge.diagnosis.signals.matrix_units import ordinary_dot
 from tritonforge.diagnosis.signals.occupancy import low_occupancy
 from tritonforge.diagnosis.signals.redundancy import redundancy
 from tritonforge.diagnosis.signals.roofline import AT_ROOFLINE, standing
 from tritonforge.diagnosis.signals.scalar_loop import dominant_scalar_loop
 from tritonforge.diagnosis.signals.spilling import spill
 from tritonforge.diagnosis.signals.tile import small_tile
-from tritonforge.domain.finding import Bottleneck, BottleneckClass
-from tritonforge.domain.provenance import Provenance
+from tritonforge.domain.finding import Bottleneck
 
 Detector = Callable[[Case], Bottleneck | None]
 
 _HALF_THE_GPU = 0.5
-_FAR_OFF = 1.5
-"""Measured over the upper end of the predicted time from which the model's parts explain nothing."""
+_WAITS = 0.4
 
 
 def at_roofline(case: Case) -> Bottleneck | None:
@@ -71,20 +72,22 @@ def few_programs(case: Case) -> Bottleneck | None:
         0.9,
         "derived",
         f"{number(idle.programs)} program{'' if idle.programs == 1 else 's'} for {idle.sms} SMs.",
-        _longest_line(case),
+        longest_line(case),
     )
 
 
 def element_loop(case: Case) -> Bottleneck | None:
     """One element per iteration is the serial length of the program."""
     scalar = dominant_scalar_loop(case)
-    if scalar is None or scalar.iterations is None:
+    if scalar is None or (scalar.iterations is None and scalar.samples is None):
         return None
+    rounds = f"A loop of {number(scalar.iterations)} iterations" if scalar.iterations is not None else "A loop"
+    seen = f", and {percent(scalar.samples)} of the stall samples are in it" if scalar.samples is not None else ""
     return Bottleneck(
         "scalar-loop",
         0.9,
-        "compiled",
-        f"A loop of {number(scalar.iterations)} iterations loads one element each, with {scalar.lanes} lanes waiting.",
+        "measured" if scalar.samples is not None else "compiled",
+        f"{rounds} loads one element each time, with {scalar.lanes} lanes waiting{seen}.",
         scalar.loop.range.start.line,
     )
 
@@ -94,12 +97,13 @@ def spilling(case: Case) -> Bottleneck | None:
     seen = spill(case)
     if seen is None or not seen.heavy:
         return None
+    per_thread = f"{number(seen.bytes_per_thread)} bytes per thread" if seen.bytes_per_thread else "Registers"
     share = f", {times(seen.share)} its global traffic" if seen.share is not None else ""
     return Bottleneck(
         "register-spill",
         0.9 if seen.share is not None and seen.share >= 1 else 0.7,
-        "compiled",
-        f"{number(seen.bytes_per_thread)} bytes per thread spill to local memory{share}.",
+        seen.provenance,
+        f"{per_thread} spill to local memory{share}.",
         seen.lines[0][0] if seen.lines else None,
     )
 
@@ -109,35 +113,34 @@ def queueing_atomics(case: Case) -> Bottleneck | None:
     seen = contention(case)
     if seen is None:
         return None
+    count = number(seen.operations) if seen.operations is not None else "The"
     each = f", {number(seen.per_address)} per address" if seen.per_address is not None else ""
+    claims = []
+    if seen.atomics_us is not None and seen.floor_us is not None:
+        claims.append(f"take about {microseconds(seen.atomics_us)}, everything else {microseconds(seen.floor_us)}")
+    if seen.waiting is not None:
+        claims.append(f"have {percent(seen.waiting)} of the stall samples")
     return Bottleneck(
         "atomic-contention",
-        0.8,
-        "derived",
-        f"{number(seen.operations)} atomics{each} take about {microseconds(seen.atomics_us)}, "
-        f"everything else {microseconds(seen.floor_us)}.",
+        0.9 if seen.waiting is not None and seen.atomics_us is not None else 0.8,
+        "measured" if seen.waiting is not None else "derived",
+        f"{count} atomics{each} {', and '.join(claims)}.",
         seen.atomic.range.start.line,
     )
 
 
 def plain_arithmetic_dot(case: Case) -> Bottleneck | None:
     """A dot that compiled to ordinary multiply-adds."""
-    known, least = traffic(case), floor(case)
-    compiled = case.compiled
-    if compiled is None or known is None or least is None or case.gpu is None or not case.kernel.dots:
+    seen = ordinary_dot(case)
+    if seen is None:
         return None
-    if uses_tensor_cores(case) or known.dot_flops <= 0:
-        return None
-    ordinary = case.gpu.ceilings.tflops.get("fp32")
-    dots_us = known.dot_flops / (ordinary * 1e6) if ordinary else None
-    if dots_us is not None and dots_us < least.memory_us:
-        return None
-    takes = f" and need {microseconds(dots_us)} there" if dots_us is not None else ""
+    takes = f" and need {microseconds(seen.dots_us)} there" if seen.dots_us is not None else ""
+    busy = f" and keep it {percent(seen.arithmetic)} busy" if seen.arithmetic is not None else ""
     return Bottleneck(
         "no-tensor-core",
         0.9,
-        "compiled",
-        f"The dots compile to ordinary multiply-adds{takes}; no matrix instruction is in the compiled code.",
+        seen.provenance,
+        f"The dots run on ordinary arithmetic{takes}{busy}; no matrix instruction is in the compiled code.",
         case.kernel.dots[0].range.start.line,
     )
 
@@ -145,15 +148,15 @@ def plain_arithmetic_dot(case: Case) -> Bottleneck | None:
 def little_reuse(case: Case) -> Bottleneck | None:
     """The dot's tile loads more than L2 can deliver."""
     small = small_tile(case)
-    if small is None or small.needed is None or small.loads is None or small.floor_us is None:
+    if small is None or small.needed is None or small.loads is None:
         return None
+    floor = f" to do what could be done in {microseconds(small.floor_us)}" if small.floor_us is not None else ""
     return Bottleneck(
         "tile-too-small",
         0.8,
-        "derived",
+        small.provenance,
         f"{number(small.intensity)} FLOP per loaded byte where about {number(small.needed)} keep the tensor cores "
-        f"busy: the programs ask for {number(small.loads / 1e9)} GB to do what could be done in "
-        f"{microseconds(small.floor_us)}.",
+        f"busy: the programs ask for {number(small.loads / 1e9)} GB{floor}.",
         case.kernel.dots[0].range.start.line,
     )
 
@@ -161,14 +164,17 @@ def little_reuse(case: Case) -> Bottleneck | None:
 def tiny_programs(case: Case) -> Bottleneck | None:
     """Starting programs takes longer than what they do."""
     small = small_block(case)
-    if small is None or small.start_us is None or small.floor_us is None or small.bytes_per_warp is None:
+    if small is None or small.start_us is None or small.bytes_per_warp is None:
         return None
+    moving = f", moving the bytes {microseconds(small.floor_us)}" if small.floor_us is not None else ""
+    whole = case.time_us if small.floor_us is None else None
+    of = f" of {microseconds(whole)}" if whole is not None else ""
     return Bottleneck(
         "block-too-small",
         0.85,
-        "derived",
+        small.provenance,
         f"{number(small.programs or 0)} programs of {number(small.bytes_per_warp)} bytes per warp: starting them takes "
-        f"about {microseconds(small.start_us)}, moving the bytes {microseconds(small.floor_us)}.",
+        f"about {microseconds(small.start_us)}{of}{moving}.",
         case.kernel.accesses[0].range.start.line if case.kernel.accesses else None,
     )
 
@@ -180,8 +186,8 @@ def far_apart_lanes(case: Case) -> Bottleneck | None:
         return None
     return Bottleneck(
         "uncoalesced-access",
-        0.8,
-        "derived",
+        0.9 if seen.provenance == "measured" else 0.8,
+        seen.provenance,
         f"Neighbouring lanes are far apart in memory: {percent(seen.efficiency)} of the {SECTOR}-byte sectors fetched "
         f"here is used, and such lines fetch {percent(seen.share)} of the launch's traffic.",
         seen.line,
@@ -196,17 +202,61 @@ def read_again(case: Case) -> Bottleneck | None:
     return Bottleneck(
         "redundant-traffic",
         0.75,
-        "derived",
+        seen.provenance,
         f"`{seen.pointer}` is read {times(seen.times)} over: the launch moves {number(seen.moved / 1e6)} MB where "
         f"{number(seen.useful / 1e6)} MB would do.",
         seen.accesses[1].range.start.line,
     )
 
 
+def uneven_programs(case: Case) -> Bottleneck | None:
+    """SMs wait for the last one, because programs differ or the last wave is nearly empty."""
+    seen = imbalance(case) or _modelled_tail(case)
+    if seen is None:
+        return None
+    if seen.cause == "tail":
+        waves = f" ({number(seen.waves)} waves)" if seen.waves is not None else ""
+        return Bottleneck(
+            "grid-too-small",
+            0.7 if seen.provenance == "measured" else 0.6,
+            seen.provenance,
+            f"An SM works {percent(seen.busy)} of the time on average, as {number(case.programs or 0)} programs leave "
+            f"most SMs without one in the last round{waves}.",
+        )
+    return Bottleneck(
+        "load-imbalance",
+        0.75,
+        seen.provenance,
+        f"An SM works {percent(seen.busy)} of the time that the busiest one does, where equal programs would keep it "
+        f"at {percent(seen.expected or 1.0)}.",
+    )
+
+
+def _modelled_tail(case: Case) -> Imbalance | None:
+    """A last wave that is nearly empty costs time only where each SM works on its own, not where all share memory."""
+    if case.prediction is None or case.prediction.dominant not in {"tensor", "alu", "special", "latency"}:
+        return None
+    return tail(case)
+
+
 def few_warps(case: Case) -> Bottleneck | None:
     """Latency that more resident warps would hide."""
     low = low_occupancy(case)
-    if low is None or case.prediction is None or case.prediction.dominant != "latency":
+    if low is None:
+        return None
+    if case.counters is not None:
+        waiting = waits_for_memory(case)
+        if waiting < _WAITS:
+            return None
+        resident = low.achieved if low.achieved is not None else low.occupancy.fraction
+        return Bottleneck(
+            "low-occupancy",
+            0.7,
+            "measured",
+            f"{percent(resident)} of an SM's warps are resident, limited by {low.occupancy.limiter}, no unit is busy, "
+            f"and {percent(waiting)} of the stall samples wait for memory.",
+        )
+    if case.prediction is None or case.prediction.dominant != "latency":
         return None
     return Bottleneck(
         "low-occupancy",
@@ -229,63 +279,6 @@ CAUSES: tuple[Detector, ...] = (
     far_apart_lanes,
     little_reuse,
     read_again,
+    uneven_programs,
     few_warps,
 )
-
-_RESOURCES: dict[str, BottleneckClass] = {
-    "launch": "launch-bound",
-    "dram": "dram-bandwidth",
-    "l2": "l2-bandwidth",
-    "tensor": "tensor-core",
-    "alu": "fp32-compute",
-    "special": "special-function",
-    "latency": "latency",
-    "spill": "register-spill",
-    "atomic": "atomic-contention",
-}
-
-
-def exhausted_resource(case: Case) -> Bottleneck | None:
-    """No cause is known: name the resource that the model, or the measured roofline, finds exhausted."""
-    prediction = case.prediction
-    if prediction is not None and case.time is not None and case.time.median > _FAR_OFF * prediction.interval[1]:
-        return Bottleneck(
-            "unknown",
-            0.0,
-            "measured",
-            f"It takes {microseconds(case.time.median)} where the model expects at most "
-            f"{microseconds(prediction.interval[1])}, and no cause of the catalogue explains the difference.",
-        )
-    if prediction is not None and prediction.dominant in _RESOURCES:
-        parts = sorted(prediction.parts.items(), key=lambda part: -part[1])
-        first, second = parts[0][1] if parts else 0.0, parts[1][1] if len(parts) > 1 else 0.0
-        distance = 1.0 - second / first if first > 0 else 0.0
-        share = prediction.parts.get(prediction.dominant, 0.0)
-        return Bottleneck(
-            _RESOURCES[prediction.dominant],
-            round(0.4 + 0.4 * distance, 2),
-            _provenance(case),
-            f"The model finds {prediction.dominant} exhausted: {microseconds(share)} of "
-            f"{microseconds(prediction.time_us)}.",
-            _longest_line(case),
-        )
-    known = standing(case)
-    if known is not None and known.fraction >= 0.5:
-        kind: BottleneckClass = "dram-bandwidth" if known.bound == "memory" else "tensor-core"
-        return Bottleneck(
-            kind, 0.5, known.provenance, f"It reaches {percent(known.fraction)} of the {known.bound} roofline."
-        )
-    return None
-
-
-def _provenance(case: Case) -> Provenance:
-    return "predicted" if case.time is None else "derived"
-
-
-def _longest_line(case: Case) -> int | None:
-    """The line that moves the most bytes, or computes the most, in one program."""
-    compiled = case.compiled
-    if compiled is None or compiled.work is None or not compiled.work.lines:
-        return None
-    lines = compiled.work.lines
-    return max(lines, key=lambda n: (lines[n].load_bytes + lines[n].store_bytes, lines[n].dot_flops, -n))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tritonforge.diagnosis.case import Case
-from tritonforge.diagnosis.causes import CAUSES, exhausted_resource
+from tritonforge.diagnosis.causes import CAUSES
+from tritonforge.diagnosis.resources import exhausted_resource
 from tritonforge.domain.finding import Bottleneck
 
 
@@ -11,9 +12,10 @@ def classify(case: Case) -> Bottleneck:
     """Return the primary bottleneck of the launch that `case` describes.
 
     The first cause of the ordered table that holds wins; without one the exhausted resource is named; `unknown`, with
-    what is missing, when the evidence is short. Works from compilation and prediction, and better with measured time.
+    what is missing, when the evidence is short. Works from compilation and prediction, from counters alone, and best
+    with both and a measured time.
     """
-    if case.compilation is not None and case.compilation.error is not None:
+    if case.counters is None and case.compilation is not None and case.compilation.error is not None:
         return Bottleneck("unknown", 0.0, "compiled", f"It does not compile: {_first_line(case.compilation.error)}")
     for detect in CAUSES:
         found = detect(case)

@@ -73,9 +73,12 @@ def tensors(launch: Launch | None) -> dict[str, Tensor]:
 
 
 def num_warps(case: Case) -> int:
-    """Return how many warps a program has: compiled, else as launched, else Triton's default."""
+    """Return how many warps a program has: compiled, counted, as launched, else Triton's default."""
     if case.compilation is not None:
         return case.compilation.num_warps
+    if case.counters is not None and case.counters.block is not None:
+        x, y, z = case.counters.block
+        return max(1, x * y * z // WARP_LANES)
     return integers(case.launch).get("num_warps", DEFAULT_WARPS)
 
 

@@ -11,9 +11,9 @@ from tritonforge.domain.finding import Finding, Severity
 from tritonforge.domain.provenance import Evidence, Provenance
 from tritonforge.domain.source import Range
 
-Need = Literal["source", "compilation", "time"]
-"""The least evidence with which a rule can say something: source text alone, a compilation, or a time (measured, else
-predicted)."""
+Need = Literal["source", "compilation", "launch", "counters", "time"]
+"""The least evidence with which a rule can say something: source text alone, a compilation, a launch of which
+something is known (a compilation or counters), counters, or a time (measured, else predicted)."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,10 @@ class Rule:
     def _has_what_it_needs(self, case: Case) -> bool:
         if self.needs == "compilation":
             return case.compiled is not None
+        if self.needs == "counters":
+            return case.counters is not None
+        if self.needs == "launch":
+            return case.compiled is not None or case.counters is not None
         if self.needs == "time":
             return case.time_us is not None
         return True

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tritonforge.diagnosis.case import Case
+from tritonforge.diagnosis.counted import SECTOR, busiest, metric, ratio, sms
 from tritonforge.diagnosis.facts import WARP_LANES, floor, num_warps, program_lanes, traffic
 from tritonforge.diagnosis.sizes import fixed_values, integer, tile_sizes
 from tritonforge.domain.provenance import Provenance
@@ -18,6 +19,10 @@ Derived from a copy with 16 elements per program on an H200 (132 SMs): 4,194,304
 _BYTES_PER_WARP = 512
 _ABOVE_FLOOR = 1.2
 _LANES_WORTH_A_HINT = 0.5
+_AT_WORK = 0.6
+_FILLED = 0.7
+"""Achieved over theoretical occupancy from which programs start as fast as they end."""
+_MOSTLY_STARTING = 0.5
 
 
 @dataclass(frozen=True)
@@ -44,9 +49,33 @@ def small_block(case: Case) -> SmallBlock | None:
     """Judge the block of a kernel without dots (a dot's tile is judged by its intensity instead)."""
     if case.kernel.dots:
         return None
+    if _is_contradicted(case):
+        return None
     if case.compiled is not None:
         return _from_work(case)
+    if case.counters is not None:
+        return _counted(case)
     return _from_source(case) if case.compilation is None else None
+
+
+def _is_contradicted(case: Case) -> bool:
+    """Whether counters show a unit at work, or SMs as full of warps as they can be: starting programs is no limit."""
+    busy = busiest(case)
+    filled = ratio(case, "occupancy", "theoretical_occupancy")
+    return (busy is not None and busy[1] >= _AT_WORK) or (filled is not None and filled >= _FILLED)
+
+
+def _counted(case: Case) -> SmallBlock | None:
+    """Programs against the time that starting them takes, with the bytes that were counted."""
+    programs, there, time_us, sectors = case.programs, sms(case), case.time_us, metric(case, "global_sectors")
+    if not programs or not there or time_us is None or sectors is None:
+        return None
+    start_us = programs * START_NS_PER_SM / there / 1e3
+    if start_us < _MOSTLY_STARTING * time_us:
+        return None
+    lanes, warps = program_lanes(case), num_warps(case)
+    per_warp = sectors * SECTOR / programs / warps
+    return SmallBlock(block_elements(case), lanes, warps, programs, per_warp, start_us, None, None, "measured")
 
 
 def block_elements(case: Case) -> int | None:

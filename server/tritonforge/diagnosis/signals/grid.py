@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tritonforge.diagnosis.case import Case, Gpu
+from tritonforge.diagnosis.case import Case
+from tritonforge.diagnosis.counted import sms
 from tritonforge.diagnosis.facts import floor
 from tritonforge.diagnosis.signals.launching import launch_bound
 from tritonforge.diagnosis.signals.roofline import is_at_roofline
@@ -29,24 +30,26 @@ def idle_sms(case: Case) -> IdleSms | None:
 
     Silent for launches that are over before another program could help (launch-bound) or that are fast enough anyway.
     """
-    programs = case.programs
-    if programs is None or case.gpu is None or programs >= case.gpu.sms:
+    programs, there = case.programs, sms(case)
+    if programs is None or there is None or programs >= there:
         return None
-    if launch_bound(case) is not None or is_at_roofline(case) or _is_over_at_once(case, programs, case.gpu):
+    if launch_bound(case) is not None or is_at_roofline(case) or _is_over_at_once(case, programs, there):
         return None
-    return IdleSms(programs, case.gpu.sms, _gain(case, programs, case.gpu.sms))
+    return IdleSms(programs, there, _gain(case, programs, there))
 
 
-def _is_over_at_once(case: Case, programs: int, gpu: Gpu) -> bool:
+def _is_over_at_once(case: Case, programs: int, there: int) -> bool:
     """Whether, for lack of a known time, the work looks too small to be worth spreading: shorter than a launch."""
     least = floor(case)
-    return case.time_us is None and least is not None and least.time_us * gpu.sms / programs < gpu.ceilings.launch_us
+    if case.time_us is not None or least is None or case.gpu is None:
+        return False
+    return least.time_us * there / programs < case.gpu.ceilings.launch_us
 
 
-def _gain(case: Case, programs: int, sms: int) -> float | None:
+def _gain(case: Case, programs: int, there: int) -> float | None:
     least, time_us = floor(case), case.time_us
     if least is None or time_us is None or case.gpu is None:
         return None
     reachable = max(least.time_us, case.gpu.ceilings.launch_us)
-    bound = min(sms / programs, time_us / reachable)
+    bound = min(there / programs, time_us / reachable)
     return bound if bound > 1.0 else None

@@ -11,6 +11,8 @@ from tritonforge.domain.provenance import Provenance
 _MEASURED_SLACK = 2.0
 """A kernel that takes up to twice an empty launch does little besides being launched."""
 _PREDICTED_SHARE = 0.5
+_USUAL_LAUNCH_US = 3.0
+"""An empty kernel on a data-centre GPU, where no GPU's figures are at hand."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +27,18 @@ class LaunchBound:
 
 def launch_bound(case: Case) -> LaunchBound | None:
     """Judge whether launch overhead dominates: by measured time, else by the launch share of a predicted one."""
-    if case.gpu is None or case.time_us is None:
+    time_us, least = case.time_us, floor(case)
+    launch_us = case.gpu.ceilings.launch_us if case.gpu is not None else _USUAL_LAUNCH_US
+    if time_us is None or (case.gpu is None and case.counters is None):
         return None
-    launch_us, least = case.gpu.ceilings.launch_us, floor(case)
     work_us = least.time_us if least is not None else None
     if work_us is not None and work_us > launch_us:
         return None
     if case.time is not None:
         dominated = case.time.median <= _MEASURED_SLACK * launch_us
+    elif case.time_provenance == "measured":
+        dominated = time_us <= launch_us  # a profiler's time begins when the kernel does
     else:
         parts = case.prediction.parts if case.prediction is not None else {}
-        dominated = parts.get("launch", 0.0) >= _PREDICTED_SHARE * case.time_us
-    return LaunchBound(case.time_us, launch_us, work_us, case.time_provenance) if dominated else None
+        dominated = parts.get("launch", 0.0) >= _PREDICTED_SHARE * time_us
+    return LaunchBound(time_us, launch_us, work_us, case.time_provenance) if dominated else None

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tritonforge.diagnosis.case import Case
+from tritonforge.diagnosis.counted import samples_on
 from tritonforge.diagnosis.facts import program_lanes
 from tritonforge.domain.kernel import Access, Kernel, Loop
 
 _FEW = 16
 """Iterations up to which a scalar loop is not worth a block."""
 _WORTH_A_BLOCK = 64
+_DECIDES = 0.5
+"""Share of samples in a loop from which it decides the launch's time."""
 
 
 @dataclass(frozen=True)
 class ScalarLoop:
-    """A loop over single elements: its loads, and how often one program goes round (None when unknown)."""
+    """A loop over single elements: its loads, and how often one program goes round (None when unknown).
+
+    `samples` is the share (0–1) of stall samples inside it, where there are any.
+    """
 
     loop: Loop
     loads: tuple[Access, ...]
     iterations: float | None
     lanes: int
+    samples: float | None = None
 
     @property
     def dominant(self) -> bool:
@@ -41,6 +48,9 @@ def scalar_loops(case: Case) -> tuple[ScalarLoop, ...]:
 
 def dominant_scalar_loop(case: Case) -> ScalarLoop | None:
     """Return the scalar loop that is the serial length of the program, if there is one."""
+    sampled = _most_sampled(case)
+    if sampled is not None:
+        return sampled if (sampled.samples or 0.0) >= _DECIDES else None
     compiled = case.compiled
     if compiled is None or compiled.work is None:
         return None
@@ -54,6 +64,16 @@ def dominant_scalar_loop(case: Case) -> ScalarLoop | None:
         and not longest.loop.range.start.line <= line <= longest.loop.range.end.line
     ]
     return longest if longest.iterations >= 2 * max(elsewhere, default=0.0) else None
+
+
+def _most_sampled(case: Case) -> ScalarLoop | None:
+    """The scalar loop in which warps were seen most often, with that share; None without samples."""
+    found = [
+        replace(loop, samples=share)
+        for loop in scalar_loops(case)
+        if (share := samples_on(case, [loop.loop.range])) is not None
+    ]
+    return max(found, key=lambda loop: loop.samples or 0.0, default=None)
 
 
 def _judge(case: Case, index: int, loop: Loop) -> ScalarLoop | None:

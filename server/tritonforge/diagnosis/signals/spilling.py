@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonforge.diagnosis.case import Case
+from tritonforge.diagnosis.counted import SECTOR, metric
 from tritonforge.diagnosis.facts import program_lanes
+from tritonforge.domain.provenance import Provenance
 
 _REGISTER_BYTES = 4
 _REDUCTION_FRAME = 64
 """Bytes of stack that the argument reduction of `sin`, `cos` and `tan` takes for its table: an array, not a spill."""
 _FEW_BYTES = 16
+_RIVALS = 0.25
+"""Local over global traffic from which spilling holds a launch back."""
+_TRACE = 0.01
 _MANY_BYTES = 64
 _TRIGONOMETRY = frozenset({"sin", "cos", "tan", "sincos", "sinf", "cosf", "tanf"})
 
@@ -19,15 +24,17 @@ _TRIGONOMETRY = frozenset({"sin", "cos", "tan", "sincos", "sinf", "cosf", "tanf"
 class Spill:
     """Local memory of one program.
 
-    `bytes_per_thread` of stack; `lines` that load or store it with how many instructions, the worst first;
-    `program_bytes` moved by all threads of a program, loop trip counts included (None when unknown).
+    `bytes_per_thread` of stack (None when only the traffic was counted); `lines` that load or store it with how many
+    instructions, the worst first; `program_bytes` and `global_bytes` are moved by all threads of a program, loop trip
+    counts included, or, where they were counted (`measured`), by the whole launch; None when unknown.
     """
 
-    bytes_per_thread: int
-    registers: int
+    bytes_per_thread: int | None
+    registers: int | None
     lines: tuple[tuple[int, int], ...]
     program_bytes: float | None
     global_bytes: float | None
+    provenance: Provenance = "compiled"
 
     @property
     def share(self) -> float | None:
@@ -39,14 +46,18 @@ class Spill:
     @property
     def heavy(self) -> bool:
         """Whether the traffic is large enough to be a bottleneck, not a handful of values parked outside a loop."""
-        if self.bytes_per_thread < _MANY_BYTES:
+        if self.provenance == "measured":
+            return self.share is not None and self.share >= _RIVALS
+        if self.bytes_per_thread is None or self.bytes_per_thread < _MANY_BYTES:
             return False
-        return self.share is None or self.share >= 0.25
+        return self.share is None or self.share >= _RIVALS
 
 
 def spill(case: Case) -> Spill | None:
     """Judge whether registers spill; the small stack arrays of trigonometric library code do not count."""
     compiled = case.compiled
+    if metric(case, "local_sectors") is not None and metric(case, "global_sectors"):
+        return _counted(case)
     if compiled is None or compiled.resources is None or compiled.resources.spill_bytes < _FEW_BYTES:
         return None
     local = {
@@ -67,6 +78,33 @@ def spill(case: Case) -> Spill | None:
         program_bytes=total if local and work else None,
         global_bytes=moved or None,
     )
+
+
+def _counted(case: Case) -> Spill | None:
+    """What local memory really moved: a frame that is never touched, or only on a rare path, is no spill."""
+    compiled = case.compiled
+    local, everything = metric(case, "local_sectors") or 0.0, metric(case, "global_sectors") or 0.0
+    if local < _TRACE * everything:
+        return None
+    resources = compiled.resources if compiled is not None else None
+    registers = resources.registers if resources is not None else metric(case, "registers")
+    return Spill(
+        bytes_per_thread=resources.spill_bytes if resources is not None else None,
+        registers=int(registers) if registers is not None else None,
+        lines=_local_lines(case),
+        program_bytes=local * SECTOR,
+        global_bytes=everything * SECTOR,
+        provenance="measured",
+    )
+
+
+def _local_lines(case: Case) -> tuple[tuple[int, int], ...]:
+    instructions = case.compiled.instructions if case.compiled is not None else {}
+    local = {
+        line: mix.instructions.get("load_local", 0) + mix.instructions.get("store_local", 0)
+        for line, mix in instructions.items()
+    }
+    return tuple(sorted(((n, count) for n, count in local.items() if count), key=lambda item: (-item[1], item[0])))
 
 
 def _is_argument_reduction(case: Case, size: int, lines: frozenset[int]) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonforge.diagnosis.case import Case
+from tritonforge.diagnosis.counted import SECTOR, metric
 from tritonforge.diagnosis.facts import (
     floor,
     item_bytes,
@@ -27,6 +28,11 @@ _BELOW_RIDGE = 0.5
 """Share of the ridge below which a tile counts as too small: L1 and neighbours in the same SM forgive the rest."""
 _ABOVE_FLOOR = 1.3
 """How much longer than the floor the tile's own L2 traffic must take before the tile is what holds the launch back."""
+_FED = 0.6
+"""Share of the cycles in which tensor cores work from which they are not starved."""
+_BUSY = 0.5
+_USUAL_RIDGE = 75.0
+"""FLOP per byte of L2 traffic that recent data-centre GPUs need at 16 bits, where no GPU's figures are at hand."""
 _SMALL = 64 * 64
 """Without a GPU to compare with, a tile below this many outputs is worth a hint: 32 FLOP/byte at 16 bits."""
 
@@ -51,9 +57,34 @@ def small_tile(case: Case) -> SmallTile | None:
     """Judge the dot tile of a launch, or of the source when the tile is written out there."""
     if not case.kernel.dots:
         return None
+    if _is_contradicted(case):
+        return None
     if case.compiled is not None and case.compiled.work is not None:
         return _from_work(case)
+    if case.counters is not None:
+        return _counted(case)
     return _from_source(case) if case.compilation is None else None
+
+
+def _is_contradicted(case: Case) -> bool:
+    """Whether counters show tensor cores well fed, or no cache busy feeding them."""
+    tensor = metric(case, "tensor_active")
+    caches = [share for name in ("l1_throughput", "l2_throughput") if (share := metric(case, name)) is not None]
+    return (tensor is not None and tensor >= _FED) or (bool(caches) and max(caches) < _BUSY)
+
+
+def _counted(case: Case) -> SmallTile | None:
+    """The intensity that was counted: FLOPs of matrix instructions over the bytes that global accesses asked for."""
+    flops, sectors, tensor = metric(case, "tensor_flops"), metric(case, "global_sectors"), metric(case, "tensor_active")
+    if not flops or not sectors or not tensor:
+        return None
+    intensity = flops / (sectors * SECTOR)
+    l2, peak = l2_gbps(case), tensor_ceiling_tflops(case)
+    ridge = peak * 1e3 / l2 if l2 and peak else _USUAL_RIDGE
+    if intensity >= _BELOW_RIDGE * ridge:
+        return None
+    gain = min(_FED / tensor, ridge / intensity)
+    return SmallTile(None, intensity, ridge, sectors * SECTOR, None, gain, "measured")
 
 
 def intensity_of(rows: int, columns: int, size: int) -> float:
