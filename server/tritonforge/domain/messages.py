@@ -212,20 +212,29 @@ class TimedProgram:
     error: str | None = None
 
 
+Clock = Literal["cupti", "events"]
+"""What times were read from: `cupti`, the device's own start and end of each kernel; `events`, device events before and
+after it on the stream, less what an empty interval between two events reads."""
+
+
 @dataclass(frozen=True)
 class TimeResult:
-    """One entry for each program, in order. `notes` says what disturbed the measurement, and how L2 was treated."""
+    """One entry for each program, in order. `notes` says what disturbed the measurement, and how L2 was treated.
+
+    Sample `i` of every launch of every program was taken in the same round, so that samples may be paired.
+    """
 
     programs: tuple[TimedProgram, ...]
     notes: tuple[str, ...] = ()
+    clock: Clock = "events"
 
 
 @dataclass(frozen=True)
 class Time(Request[TimeResult]):
-    """Measure each launch of `call` under each program, interleaved (A B A B …), L2 flushed before every sample.
+    """Measure each launch of `call` under each program, interleaved in random order, L2 flushed before every sample.
 
     `kernels`: simple names to time (empty: all). `samples`: wanted samples for each launch and program; fewer are
-    taken when `budget_s` would be passed.
+    taken when `budget_s` would be passed. `clock`: `auto` is `cupti` where the worker's Triton has it, else `events`.
     """
 
     programs: tuple[Program, ...]
@@ -233,13 +242,14 @@ class Time(Request[TimeResult]):
     kernels: tuple[str, ...] = ()
     samples: int = 30
     budget_s: float = 10.0
+    clock: Literal["auto", "cupti", "events"] = "auto"
     lane: ClassVar[Lane] = "device"
     result: ClassVar[type] = TimeResult
 
 
 @dataclass(frozen=True)
 class MeasureCeilings(Request[Ceilings]):
-    """Measure copy bandwidth, matrix rates and launch overhead of the worker's GPU."""
+    """Measure bandwidths of memory and L2, matrix rates and launch overhead of the worker's GPU."""
 
     lane: ClassVar[Lane] = "device"
     result: ClassVar[type] = Ceilings

@@ -14,18 +14,24 @@ from tritonforge.domain.provenance import Provenance
 
 @dataclass(frozen=True)
 class TimeDistribution:
-    """Times of one launch in µs: median, bootstrap 95 % interval of the median, and how many samples there were."""
+    """Times of one launch in µs: median, bootstrap 95 % interval of the median, and how many samples there were.
+
+    `outliers` of the samples lie far above the others; the median does not care, but a reader may.
+    """
 
     median: float
     ci95: tuple[float, float]
     samples: int
+    outliers: int = 0
 
 
 @dataclass(frozen=True)
 class Ceilings:
     """The fastest a GPU was seen, or is said, to go.
 
-    GB/s are 1e9 bytes/s (reads plus writes). `tflops` maps an operand type (`fp16`, `tf32`, `fp32`, …) to TFLOP/s.
+    GB/s are 1e9 bytes/s (reads plus writes): `copy_gbps` of device memory half read and half written, `read_gbps` read
+    only, `l2_gbps` read from L2. `tflops` maps an operand type (`fp32`, `tf32`, `fp16`, `bf16`, `fp8`, `int8`) to
+    TFLOP/s (TOP/s); a type that the GPU or its torch lacks is not in it. `launch_us` is that of the smallest kernel.
     `provenance` is `measured` on this GPU or `public` (data-sheet figures).
     """
 
@@ -35,6 +41,7 @@ class Ceilings:
     launch_us: float
     l2_gbps: float | None = None
     provenance: Literal["measured", "public"] = "measured"
+    read_gbps: float | None = None
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ HANDLERS: dict[type, Callable[[Any, JobContext], Any]] = {
     Compile: _late("compiling", "compile_call"),
     Compare: _late("comparing_interpreted", "compare_interpreted"),
     CompareOnDevice: _late("on_device", "compare_on_device"),
-    Time: _late("timing", "time_programs"),
+    Time: _late("timing.job", "time_programs"),
     MeasureCeilings: _late("ceilings", "measure_ceilings"),
     Describe: _late("machine", "describe_machine"),
 }

@@ -38,9 +38,38 @@ def is_cuda_error(error: BaseException) -> bool:
         "illegal instruction",
         "launch timed out",
         "hardware stack error",
+        "invalid address space",
+        "operation not supported on global/shared address space",
+        "invalid program counter",
+        "uncorrectable ECC error",
         "CUDA error: unknown",
     )
     return any(phrase in text for phrase in lost)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an error means that the GPU has too little memory; its context is still good."""
+    return type(error).__name__ == "OutOfMemoryError" or "out of memory" in str(error).lower()
+
+
+@contextlib.contextmanager
+def typed_cuda_errors() -> Iterator[None]:
+    """Turn errors of CUDA that escape into typed failures: the lane of a lost context must not do another job.
+
+    Raises:
+        JobFailed: `cuda-error`, or `memory` when the GPU has too little of it.
+    """
+    try:
+        yield
+    except JobFailed:
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split())[:300]
+        if is_cuda_error(error):
+            raise JobFailed("cuda-error", f"The GPU's context broke: {text}") from error
+        if is_out_of_memory(error):
+            raise JobFailed("memory", f"The GPU ran out of memory: {text}") from error
+        raise
 
 
 def compare_on_device(request: CompareOnDevice, context: JobContext) -> CompareResult:
