@@ -15,7 +15,7 @@ async def ceilings_of(session: Session, store: Store) -> Ceilings | None:
         return None
     versions = {"torch": session.described.torch or "", "triton": session.described.triton or ""}
     known = store.ceilings_for(gpu.name, gpu.driver, versions)
-    if known is None:
+    if known is None or known.read_gbps is None:  # kept by a version that measured less
         known = await session.worker.run(MeasureCeilings(), limits=Limits(seconds=120.0, memory_bytes=64 << 30))
         store.put_ceilings(gpu.driver, versions, known)
     return known

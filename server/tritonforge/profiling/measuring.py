@@ -6,12 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tritonforge.domain.launch import Call, RecordedLaunch
-from tritonforge.domain.messages import Limits, Program, Time
-from tritonforge.jobs import Worker
+from tritonforge.domain.messages import Limits, Program, Time, TimedProgram, TimeResult
+from tritonforge.jobs import JobError, Worker
+from tritonforge.profiling.statistics import outliers
 
 SEARCH_SAMPLES = 15
 PROFILE_SAMPLES = 50
 FINAL_SAMPLES = 60
+_PROBE_BUDGET_S = 2.0
+_PREPARING_S = 60.0
+_MEMORY_BYTES = 64 << 30
+_OUTLIER_SHARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -19,15 +24,19 @@ class Samples:
     """Samples in µs by the id of the first program's launch; `error` is set, and samples empty, when it failed.
 
     Launches of another program are matched to the first one's by their order in the call; where it makes more or fewer
-    of them, their sum stands under the id of the call's first launch.
+    of them, their sum stands under the id of the call's first launch. `counts`: how often each launch is made, once
+    where that is not said.
     """
 
     by_launch: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     error: str | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     def total(self) -> tuple[float, ...]:
-        """Return, sample by sample, the sum over all launches."""
-        columns = list(self.by_launch.values())
+        """Return, sample by sample, the sum over all launches, each as often as it was made."""
+        columns = [
+            [sample * self.counts.get(launch, 1) for sample in samples] for launch, samples in self.by_launch.items()
+        ]
         return tuple(sum(row) for row in zip(*columns, strict=False)) if columns else ()
 
 
@@ -43,6 +52,9 @@ async def measure(
 ) -> tuple[tuple[Samples, ...], tuple[str, ...]]:
     """Time the launches of `kernel` that every call makes under each program; the first program is the baseline.
 
+    A program that ends the job (an illegal access, a kernel that never returns, a crash) is found by timing each alone,
+    and the others are timed without it.
+
     Args:
         worker: of a target with a GPU.
         programs: what to load, the original first.
@@ -54,15 +66,17 @@ async def measure(
 
     Returns:
         One `Samples` for each program, in order, and notes on what disturbed the measurement.
+
+    Raises:
+        JobError: when the first program cannot be timed.
     """
     collected: list[dict[str, tuple[float, ...]]] = [{} for _ in programs]
     errors: list[str | None] = [None] * len(programs)
     notes: list[str] = []
     for call in calls:
         request = Time(tuple(programs), call, (kernel,), samples, budget_s / max(len(calls), 1))
-        limits = Limits(seconds=budget_s + 60.0, memory_bytes=64 << 30)
-        result = await worker.run(request, limits=limits)
-        notes += [note for note in result.notes if note not in notes]
+        result = await _timed(worker, request)
+        notes += [note for note in (*result.notes, *_about_outliers(result)) if note not in notes]
         ids = [identify(one.launch) for one in result.programs[0].launches]
         for index, timed in enumerate(result.programs):
             if timed.error or not timed.launches:
@@ -77,3 +91,44 @@ async def measure(
         tuple(Samples({}, error) if error else Samples(times) for times, error in zip(collected, errors, strict=True)),
         tuple(notes),
     )
+
+
+async def _timed(worker: Worker, request: Time) -> TimeResult:
+    """Do a `Time` job; where it fails because of one program, do it again without those that fail alone."""
+    try:
+        return await _run(worker, request)
+    except JobError:
+        if len(request.programs) == 1:
+            raise
+    reasons: list[str | None] = []
+    for index, program in enumerate(request.programs):
+        probe = Time((program,), request.call, request.kernels, 1, _PROBE_BUDGET_S, request.clock)
+        try:
+            await _run(worker, probe)
+        except JobError as error:
+            if index == 0:
+                raise
+            reasons.append(error.failure.message)
+        else:
+            reasons.append(None)
+    sound = tuple(p for p, reason in zip(request.programs, reasons, strict=True) if reason is None)
+    again = Time(sound, request.call, request.kernels, request.samples, request.budget_s, request.clock)
+    result = await _run(worker, again)
+    timed = iter(result.programs)
+    entries = tuple(TimedProgram((), reason) if reason else next(timed) for reason in reasons)
+    return TimeResult(entries, result.notes, result.clock)
+
+
+async def _run(worker: Worker, request: Time) -> TimeResult:
+    limits = Limits(seconds=request.budget_s + _PREPARING_S, memory_bytes=_MEMORY_BYTES)
+    return await worker.run(request, limits=limits)
+
+
+def _about_outliers(result: TimeResult) -> list[str]:
+    counts = [(outliers(one.samples), one) for program in result.programs for one in program.launches if one.samples]
+    found = [(count, one) for count, one in counts if count > _OUTLIER_SHARE * len(one.samples)]
+    if not found:
+        return []
+    count, one = max(found, key=lambda pair: pair[0] / len(pair[1].samples))
+    shares = f"{count} of {len(one.samples)} samples of {one.launch.kernel}"
+    return [f"{shares} are outliers, up to {max(one.samples):.4g} us (another user of the GPU?)"]

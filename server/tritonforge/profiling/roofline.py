@@ -21,6 +21,9 @@ def roofline(
         dtype: operand type of its dots (`fp16`, `tf32`, …), None without dots.
         time_us: measured or predicted time; None leaves the achieved figures empty.
         ceilings: of the GPU that the time belongs to.
+
+    The fraction is 1 at most: what a launch writes may stay in L2, and a ceiling is a measurement with an error of its
+    own. Times beyond that are refused before they get here (`plausibility`).
     """
     peak = ceilings.tflops.get(dtype or _FALLBACK_RATE) or ceilings.tflops.get(_FALLBACK_RATE) or 1.0
     memory_us = useful_bytes / ceilings.copy_gbps * 1e-3
@@ -29,7 +32,7 @@ def roofline(
     if time_us:
         achieved_gbps = useful_bytes / time_us * 1e-3
         achieved_tflops = flops / time_us * 1e-6
-        fraction = max(memory_us, compute_us) / time_us
+        fraction = min(1.0, max(memory_us, compute_us) / time_us)
     return Roofline(
         bytes=useful_bytes,
         flops=flops,
