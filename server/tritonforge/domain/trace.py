@@ -52,15 +52,11 @@ class TracedProcess:
 
 @dataclass(frozen=True)
 class TracedLaunch:
-    """A launch at its first sight. `at` is CLOCK_MONOTONIC in ns, which all processes of a machine share.
-
-    `kernel_digest` names the kernel's text, so that one file's kernels before and after an edit are told apart.
-    """
+    """A launch at its first sight. `at` is CLOCK_MONOTONIC in ns, which all processes of a machine share."""
 
     slot: int
     at: int
     launch: RecordedLaunch
-    kernel_digest: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,130 @@
+"""A cheap key for a launch: what tells launches apart, put together in a few microseconds.
+
+For each way in which a kernel is called (how many positional arguments, which names) one function is generated that
+reads shape, strides, dtype and alignment of tensors and takes other arguments as they are. Floats count by type only:
+learning rates and scales would otherwise make every launch a new one. Keys hold no tensor, so nothing is kept alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import torch
+
+_PLAIN = (int, str, bool, type(None))
+_HASHABLE = (int, str, bool, type(None), type, torch.Size, torch.dtype)
+_DEPTH = 5
+
+Key = Callable[..., Any]
+
+
+class Kinds:
+    """What was seen at each place of one way of calling: `t` tensor, `f` float, `p` plain, `o` anything."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self.kinds: list[str] = []
+
+    def learn(self, values: tuple[Any, ...], free: frozenset[str], number: int) -> Key:
+        """Return a key function that suits `values` and everything seen before; parameters in `free` do not count."""
+        now = [_kind(v) for v in values]
+        before = self.kinds or now
+        self.kinds = [a if a == b else "o" for a, b in zip(before, now, strict=True)]
+        return _generate(self.names, self.kinds, free, number)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return "t"
+    if type(value) is float:
+        return "f"
+    return "p" if type(value) in _PLAIN else "o"
+
+
+def _generate(names: tuple[str, ...], kinds: list[str], free: frozenset[str], number: int) -> Key:
+    parts: list[str] = [str(number)]
+    pointers: list[str] = []
+    for i, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        if kind == "t":
+            parts.append(f"a{i}.shape, a{i}.stride(), a{i}.dtype, (p{i} := a{i}.data_ptr()) & 15 == 0")
+            pointers.append(f"p{i}")
+        elif name in free or kind == "f":
+            parts.append(f"a{i}.__class__")
+        else:
+            parts.append(f"a{i}" if kind == "p" else f"other(a{i})")
+    if len(pointers) > 1:
+        parts.append(f"len({{{', '.join(pointers)}}})")
+    arguments = ", ".join(f"a{i}" for i in range(len(names)))
+    scope: dict[str, Any] = {"other": other}
+    exec(f"def key({arguments}):\n    return ({', '.join(parts)},)", scope)
+    made: Key = scope["key"]
+    return made
+
+
+def other(value: Any, depth: int = 0) -> Any:
+    """Return a hashable stand-in for any argument."""
+    if isinstance(value, torch.Tensor):
+        return (value.shape, value.stride(), value.dtype, value.data_ptr() & 15 == 0)
+    kind = type(value)
+    if kind is float:
+        return kind
+    if kind in _PLAIN:
+        return (kind, value)
+    if depth > _DEPTH:
+        return kind
+    if isinstance(value, (tuple, list)):
+        return (kind, tuple(other(v, depth + 1) for v in value))
+    if isinstance(value, dict):
+        return (kind, tuple((str(k), other(v, depth + 1)) for k, v in value.items()))
+    base = getattr(value, "base", None)
+    if isinstance(base, torch.Tensor):
+        rest = (getattr(value, name, None) for name in ("shape", "strides", "block_shape", "dtype"))
+        return (kind, other(base), *(other(v, depth + 1) for v in rest))
+    inner = getattr(value, "value", None)
+    if kind.__name__ == "constexpr":
+        return (kind, other(inner, depth + 1))
+    fn = getattr(value, "fn", value)
+    if isinstance(fn, FunctionType):
+        return (kind, fn.__module__, fn.__qualname__)
+    if isinstance(value, type):
+        return value
+    try:
+        return (kind, str(value)[:200])
+    except Exception:
+        return kind
+
+
+def grid_key(grid: Any) -> Any:
+    """Return what tells grids apart. Of a function that is what it closes over: its other input are the arguments."""
+    if type(grid) is FunctionType:
+        closure = grid.__closure__
+        if closure is None:
+            return grid.__code__
+        return (grid.__code__, tuple([_enclosed(cell) for cell in closure]))
+    if callable(grid):
+        return type(grid)
+    return other(grid)
+
+
+def _enclosed(cell: Any) -> Any:
+    try:
+        value = cell.cell_contents
+    except ValueError:
+        return None
+    kind = type(value)
+    if kind is int or kind is bool:
+        return value
+    if kind is tuple or kind is list or kind is torch.Size:
+        return other(value)
+    return value.shape if isinstance(value, torch.Tensor) else kind
+
+
+def keeps_nothing(key: Any) -> bool:
+    """Tell whether a key is made of plain values alone: nothing that it would keep alive or cannot be compared."""
+    if isinstance(key, _HASHABLE) or key is float:
+        return True
+    if isinstance(key, tuple):
+        return all(keeps_nothing(k) for k in key)
+    return type(key).__name__ == "code"
