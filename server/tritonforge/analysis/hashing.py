@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from collections.abc import Iterable, Sequence
 
 from tritonforge.analysis.discovery import JitFunction
 from tritonforge.analysis.scopes import Function, ModuleIndex, Scope
@@ -39,6 +40,18 @@ class CodeHasher:
             self._hashes[id(node)] = _digest(self._text(node))
         return self._hashes[id(node)]
 
+    def reading(self, nodes: Sequence[ast.AST], scope: Scope, without: Iterable[Scope]) -> str:
+        """Hash `nodes`, read in `scope`, with every function, class and constant of the module that they lead to.
+
+        The bodies of the functions in `without` do not count.
+        """
+        parts: dict[int, str] = {id(left_out.node): "" for left_out in without}
+        parts |= {id(node): self._text(node) for node in nodes}
+        read = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
+        self._collect_names(read - scope.bindings.keys() if scope.is_function else read, scope, parts, classes=True)
+        own = [parts.pop(id(node)) for node in nodes]
+        return _digest("\n".join([*own, *sorted(parts.values())]))
+
     def _text(self, node: ast.AST) -> str:
         if id(node) not in self._texts:
             try:
@@ -47,27 +60,31 @@ class CodeHasher:
                 self._texts[id(node)] = self._source.segment(node)
         return self._texts[id(node)]
 
-    def _collect(self, scope: Scope, parts: dict[int, str]) -> None:
+    def _collect(self, scope: Scope, parts: dict[int, str], *, classes: bool = False) -> None:
         node = scope.node
         if id(node) in parts or not isinstance(node, _FUNCTIONS):
             return
         parts[id(node)] = self._text(node)
         assert scope.parent is not None
-        self._collect_names(_read_names(node, scope), scope, parts)
+        self._collect_names(_read_names(node, scope), scope, parts, classes=classes)
 
-    def _collect_names(self, names: set[str], scope: Scope, parts: dict[int, str]) -> None:
+    def _collect_names(self, names: set[str], scope: Scope, parts: dict[int, str], *, classes: bool = False) -> None:
         for name in sorted(names):
             found = scope.lookup(name)
             if found is None or (found[0] is scope and scope.is_function):
                 continue
             for binding in found[1]:
                 if binding.kind == "function":
-                    self._collect(self._index.scopes[id(binding.node)], parts)
+                    self._collect(self._index.scopes[id(binding.node)], parts, classes=classes)
+                elif classes and binding.kind == "class" and id(binding.node) not in parts:
+                    parts[id(binding.node)] = self._text(binding.node)
+                    read = {n.id for n in ast.walk(binding.node) if isinstance(n, ast.Name)}
+                    self._collect_names(read, found[0], parts, classes=True)
                 elif binding.kind in ("assign", "other") and id(binding.node) not in parts:
                     parts[id(binding.node)] = self._text(binding.node)
                     if binding.value is not None:
                         read = {n.id for n in ast.walk(binding.value) if isinstance(n, ast.Name)}
-                        self._collect_names(read, found[0], parts)
+                        self._collect_names(read, found[0], parts, classes=classes)
 
 
 def _read_names(node: Function, scope: Scope) -> set[str]:

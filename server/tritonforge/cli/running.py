@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +19,18 @@ from rich.status import Status
 from tritonforge.cli.rendering import print_lines
 from tritonforge.cli.selecting import Selected
 from tritonforge.config import Settings, load
-from tritonforge.domain.kernel import RunnableEntry
+from tritonforge.domain.errors import UsageError
+from tritonforge.domain.kernel import Kernel, RunnableEntry
+from tritonforge.domain.launch import Launch
 from tritonforge.jobs.session import Session, open_session
 from tritonforge.report.text import Line
 from tritonforge.store import Store, open_store
 from tritonforge.workload.gather import FileWorkload
+from tritonforge.workload.index import WorkspaceIndex
+from tritonforge.workload.launches import pinned_among, problem_id
+
+UNPIN = "auto"
+"""What `--launch` takes to rank launches by themselves again."""
 
 
 class Progress(AbstractContextManager["Progress"]):
@@ -57,15 +64,35 @@ class Workspace:
     root: Path
     settings: Settings
     store: Store
+    index: WorkspaceIndex
 
-    def workload(self, selected: Selected, *, allow_run: bool, progress: Progress) -> FileWorkload:
+    def workload(
+        self,
+        selected: Selected,
+        *,
+        allow_run: bool,
+        progress: Progress,
+        named: Iterable[Selected] = (),
+        pin: str | None = None,
+    ) -> FileWorkload:
         """Return what finds the calls of the kernels of `selected`.
 
-        Only a file that the user named is ever run, and only without `--no-run`.
+        Only files that the user named are ever run, and only without `--no-run`; `named` holds the others of them.
+        `pin` is the launch to rank first.
         """
 
-        def say(entry: RunnableEntry) -> None:
-            progress.say(f"recording the launches of {selected.analysis.file} ({entry.name or entry.kind}) …")
+        if pin == UNPIN:
+            for kernel in selected.kernels:
+                self.store.pin(kernel.file, kernel.name, ())
+            pin = None
+
+        def stale(kernel: Kernel, why: str) -> None:
+            warn(
+                f"the launches of {kernel.name} were recorded earlier, and {why}; record them again where that matters."
+            )
+
+        def say(file: str, entry: RunnableEntry) -> None:
+            progress.say(f"recording launches: {entry.name or entry.kind} of {file} …")
 
         return FileWorkload(
             root=str(self.root),
@@ -75,7 +102,25 @@ class Workspace:
             store=self.store,
             allow_run=allow_run and selected.named,
             on_entry=say,
+            run_too=frozenset(one.analysis.file for one in named if one.named) if allow_run else frozenset(),
+            index=self.index,
+            pin=pin,
+            on_stale=stale,
         )
+
+    def remember_pin(self, kernel: Kernel, pin: str | None, launches: Sequence[Launch]) -> None:
+        """Keep what `--launch` said, for later runs and the editor.
+
+        Raises:
+            UsageError: when no launch has that id.
+        """
+        if pin is None or pin == UNPIN:
+            return
+        found = pinned_among(launches, (pin,), kernel)
+        if found is None:
+            known = ", ".join(launch.id for launch in sorted(launches, key=lambda one: one.rank))
+            raise UsageError(f"{kernel.name} has no launch {pin}.", f"Known: {known}.")
+        self.store.pin(kernel.file, kernel.name, (found.id, problem_id(kernel, found.problem)))
 
 
 def open_workspace(root: Path) -> Workspace:
@@ -84,7 +129,8 @@ def open_workspace(root: Path) -> Workspace:
     Raises:
         UsageError: for settings that are wrong or cannot be read.
     """
-    return Workspace(root, load(root), open_store(root, warn=warn))
+    settings, store = load(root), open_store(root, warn=warn)
+    return Workspace(root, settings, store, WorkspaceIndex(root, store))
 
 
 @asynccontextmanager
@@ -137,3 +183,21 @@ def no_run_option() -> Callable[[Any], Any]:
         "--no-run", is_flag=True,
         help="Never run the user's code to find launches; use specs and earlier recordings only.",
     )  # fmt: skip
+
+
+def launch_option() -> Callable[[Any], Any]:
+    """Declare `--launch`."""
+    return click.option(
+        "--launch", "pin", metavar="ID",
+        help="The launch that matters most, by its id; it is remembered. auto: by time and count again.",
+    )  # fmt: skip
+
+
+def one_kernel_for(pin: str | None, files: Sequence[Selected]) -> None:
+    """Check that it is clear whose launch `--launch` names.
+
+    Raises:
+        UsageError: when several kernels were chosen.
+    """
+    if pin is not None and sum(len(file.kernels) for file in files) != 1:
+        raise UsageError("--launch is about one kernel.", "Name it as PATH::KERNEL.")

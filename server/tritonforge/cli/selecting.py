@@ -13,8 +13,7 @@ from tritonforge.analysis.text import decode_source
 from tritonforge.config import workspace_name, workspace_root
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import FileAnalysis, Kernel
-
-_SKIPPED = {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", "build", "dist", ".tox", "site-packages"}
+from tritonforge.workload.index_files import python_files
 
 
 @dataclass(frozen=True)
@@ -111,12 +110,9 @@ def _read(path: Path, *, named: bool) -> Selected:
 
 
 def _python_files(folder: Path) -> Iterator[Path]:
-    for directory, names, files in os.walk(folder):
-        names[:] = sorted(n for n in names if n not in _SKIPPED and not n.startswith("."))
-        for file in sorted(files):
-            path = Path(directory) / file
-            if file.endswith(".py") and b"triton" in _peek(path):
-                yield path
+    for path, _ in python_files(folder):
+        if b"triton" in _peek(Path(path)):
+            yield Path(path)
 
 
 def _peek(path: Path) -> bytes:

@@ -97,8 +97,28 @@ async def assess(
         recorded += [(weights.launch(compiled.launch, call), compiled, ordinal) for ordinal, compiled in enumerate(own)]
     first = {launch.id: (compiled, ordinal) for launch, compiled, ordinal in reversed(recorded)}
     path = str(Path(program.root) / program.file)
-    launches = distinct((launch for launch, _, _ in recorded), pinned=pinned, kernel=kernel)
-    return tuple(_conclude(launch, *first[launch.id], path=path, kernel=kernel, judge=judge) for launch in launches)
+    launches = distinct(launch for launch, _, _ in recorded)
+    return ranked(
+        [_conclude(launch, *first[launch.id], path=path, kernel=kernel, judge=judge) for launch in launches],
+        kernel,
+        pinned,
+    )
+
+
+def ranked(assessed: Sequence[Assessed], kernel: Kernel, pinned: Sequence[str] = ()) -> tuple[Assessed, ...]:
+    """Return `assessed` with ranks by time × count, the pinned launch first; times as measured, else as predicted."""
+
+    def timed(one: Assessed) -> Launch:
+        measured = one.case.time.median if one.case.time else one.launch.time_us
+        return dataclasses.replace(one.launch, time_us=measured or one.case.time_us)
+
+    ranks = {launch.id: launch.rank for launch in distinct(map(timed, assessed), pinned=pinned, kernel=kernel)}
+
+    def place(one: Assessed) -> Assessed:
+        launch = dataclasses.replace(one.launch, rank=ranks[one.launch.id])
+        return dataclasses.replace(one, launch=launch, case=dataclasses.replace(one.case, launch=launch))
+
+    return tuple(map(place, assessed))
 
 
 def _conclude(

@@ -46,8 +46,16 @@ async def inspect_compiled(
         note = found.note
         try:
             for arch in archs if found.calls else ():
-                program = workload.subject(kernel, found.calls).program()
-                assessed += await assess(session, program, kernel, found.calls, yardstick(session, arch), arch=arch)
+                subject = workload.subject(kernel, found.calls)
+                assessed += await assess(
+                    session,
+                    subject.program(),
+                    kernel,
+                    found.calls,
+                    yardstick(session, arch),
+                    arch=arch,
+                    pinned=subject.pinned,
+                )
         except JobError as error:
             note = error_of(error, kernel)
         if found.calls and not assessed and not note:

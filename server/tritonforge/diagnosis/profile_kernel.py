@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tritonforge.diagnosis.assessment import Assessed, Yardstick, assess, require_launches, with_time
+from tritonforge.diagnosis.assessment import Assessed, Yardstick, assess, ranked, require_launches, with_time
 from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.diagnosis.heat import heat_of
+from tritonforge.diagnosis.plausible import refused
 from tritonforge.domain.finding import Bottleneck
 from tritonforge.domain.profile import Profile
 from tritonforge.domain.results import ProfileResult
@@ -31,7 +32,7 @@ async def profile(
         NoLaunchKnown: when no call launches the kernel.
     """
     kernel = subject.kernel
-    assessed = await assess(session, subject.program(), kernel, subject.calls, judge)
+    assessed = await assess(session, subject.program(), kernel, subject.calls, judge, pinned=subject.pinned)
     require_launches(assessed, kernel, subject.calls)
     missing = [NO_COUNTERS]
     times = {}
@@ -48,9 +49,12 @@ async def profile(
         )
         missing += [f"times: {samples.error}"] if samples.error else []
         times = {launch: summarise(row) for launch, row in samples.by_launch.items()}
-        assessed = tuple(
-            with_time(one, times[one.launch.id], judge) if one.launch.id in times else one for one in assessed
-        )
+        by_id = {one.launch.id: one for one in assessed}
+        refusals = {i: why for i, time in times.items() if i in by_id and (why := refused(by_id[i], time, judge))}
+        times = {launch: time for launch, time in times.items() if launch not in refusals}
+        missing += [f"times: {why}" for why in dict.fromkeys(refusals.values())]
+        timed = [with_time(one, times[one.launch.id], judge) if one.launch.id in times else one for one in assessed]
+        assessed = ranked(timed, kernel, subject.pinned)
     else:
         missing.insert(0, NO_GPU)
     profiles = tuple(

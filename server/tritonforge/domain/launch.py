@@ -215,6 +215,8 @@ class RecordedLaunch:
     autotuned: bool = False
     count: int = 1
     """How often its call made this launch (counting those that differ in values only)."""
+    time_us: float | None = None
+    """The median time on the GPU that it was recorded on, where one was."""
 
 
 @dataclass(frozen=True)

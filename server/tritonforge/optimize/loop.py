@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from tritonforge.diagnosis.assessment import Yardstick, assess, require_launches
+from tritonforge.diagnosis.assessment import Yardstick, assess, ranked, require_launches
 from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.errors import UsageError
@@ -106,7 +106,9 @@ async def _assess_original(search: Search) -> str:
     """Compile, and with a GPU time, the original; returns why the search ends here, or an empty text."""
     subject = search.subject
     search.say("assess", f"compiling {subject.kernel.name}")
-    assessed = await assess(search.session, subject.program(), subject.kernel, subject.calls, search.judge)
+    assessed = await assess(
+        search.session, subject.program(), subject.kernel, subject.calls, search.judge, pinned=subject.pinned
+    )
     require_launches(assessed, subject.kernel, subject.calls)
     search.baseline = original = Attempt(Candidate("original", (), ()), subject.text, assessed)
     problem = ""
@@ -120,6 +122,7 @@ async def _assess_original(search: Search) -> str:
             problem = "the original could not be timed"
         else:
             original.settle(samples, search.judge)
+            original.assessed = ranked(original.assessed, subject.kernel, subject.pinned)
     elif any(a.prediction is None for a in original.assessed):
         search.note(f"No time can be predicted for {search.session.arch}; choose a target with a GPU to measure on.")
         problem = "no time can be predicted here"

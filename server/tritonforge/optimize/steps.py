@@ -85,7 +85,12 @@ async def _compile(search: Search, attempt: Attempt, stop_at: float) -> None:
         return
     try:
         attempt.assessed = await assess(
-            search.session, search.program(attempt), kernel, search.subject.calls, search.judge
+            search.session,
+            search.program(attempt),
+            kernel,
+            search.subject.calls,
+            search.judge,
+            pinned=search.subject.pinned,
         )
     except JobError as error:
         search.drop(attempt, error.failure.message)
@@ -109,7 +114,8 @@ async def time_side_by_side(search: Search, attempts: Sequence[Attempt], *, samp
         budget_s=max(5.0, min(20.0, search.left_s)),
     )
     search.note(*notes)
-    return results
+    counts = {one.launch.id: one.launch.count for one in search.original.assessed}
+    return tuple(dataclasses.replace(one, counts=counts) for one in results)
 
 
 async def measure_promising(search: Search, compiled: Sequence[Attempt]) -> None:
@@ -175,10 +181,10 @@ async def confirm(search: Search, attempt: Attempt) -> Suggestion | None:
 def predict_gain(search: Search, attempt: Attempt) -> Suggestion:
     """Suggest a verified attempt on the model's word, with the model's own interval."""
     assert attempt.trial is not None
-    before = [a.prediction for a in search.original.assessed if a.prediction]
-    after = [a.prediction for a in attempt.assessed if a.prediction]
-    lowest = sum(p.interval[0] for p in before) / sum(p.interval[1] for p in after)
-    highest = sum(p.interval[1] for p in before) / sum(p.interval[0] for p in after)
+    before = [(a.prediction.interval, a.launch.count) for a in search.original.assessed if a.prediction]
+    after = [(a.prediction.interval, a.launch.count) for a in attempt.assessed if a.prediction]
+    lowest = sum(low * n for (low, _), n in before) / sum(high * n for (_, high), n in after)
+    highest = sum(high * n for (_, high), n in before) / sum(low * n for (low, _), n in after)
     speedup = search.original.time_us(measured=False) / attempt.time_us(measured=False)
     return Suggestion(attempt.trial, speedup, (lowest, highest), "predicted", _diff(search, attempt))
 

@@ -42,12 +42,28 @@ class Loaded:
     overlays: Mapping[str, str]
     module: ModuleType
     modules: dict[str, ModuleType] = field(default_factory=dict)
+    stamps: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Of every file that was imported from disk: when it was written, and its size."""
 
     @contextlib.contextmanager
     def active(self) -> Iterator[ModuleType]:
         """Make this program's modules and sources the ones that imports, `inspect` and Triton see."""
         with _in_force(self.program.root, self.overlays, self.modules):
             yield self.module
+        self.note_files()
+
+    def note_files(self) -> None:
+        """Remember the state of the files that were imported since."""
+        for module in self.modules.values():
+            path = getattr(module, "__file__", None)
+            if path and path not in self.stamps and real_path(path) not in self.overlays:
+                stamp = _stamp(path)
+                if stamp is not None:
+                    self.stamps[path] = stamp
+
+    def is_current(self) -> bool:
+        """Tell whether every file that was imported is still as it was."""
+        return all(_stamp(path) == stamp for path, stamp in self.stamps.items())
 
     def module_of(self, file: str) -> ModuleType:
         """Return the module of a workspace file (relative to the root or absolute); call it while active."""
@@ -83,9 +99,10 @@ def load(program: Program) -> Loaded:
         JobFailed: `user-error`, when the file cannot be read, is no Python, or raises while it is imported.
     """
     digest = digest_of(program)
-    if digest in _loaded:
-        _loaded[digest] = _loaded.pop(digest)
-        return _loaded[digest]
+    kept = _loaded.pop(digest, None)
+    if kept is not None and kept.is_current():
+        _loaded[digest] = kept
+        return kept
     path, overlays = absolute(program.file, program.root), overlays_of(program)
     _check_text(path, program, overlays)
     modules: dict[str, ModuleType] = {}
@@ -95,6 +112,7 @@ def load(program: Program) -> Loaded:
         except (Exception, SystemExit) as error:
             raise_user_error(error, program)
     loaded = Loaded(program, path, digest, overlays, module, modules)
+    loaded.note_files()
     _loaded[digest] = loaded
     while len(_loaded) > _KEPT:
         del _loaded[next(iter(_loaded))]
@@ -182,6 +200,8 @@ def _in_force(root: str, overlays: Mapping[str, str], modules: dict[str, ModuleT
     path_before, argv, cwd = list(sys.path), sys.argv, Path.cwd()
     with contextlib.suppress(OSError):
         os.chdir(root)
+    # A test imports the project by the name that it has from the root (or from `src`), wherever the test itself lies.
+    sys.path += [f for f in _project_folders(root) if f not in sys.path]
     importlib.invalidate_caches()
     try:
         yield
@@ -199,6 +219,19 @@ def _in_force(root: str, overlays: Mapping[str, str], modules: dict[str, ModuleT
             linecache.cache.pop(path, None)
             if entry is not None:
                 linecache.cache[path] = entry
+
+
+def _project_folders(root: str) -> list[str]:
+    base = Path(os.path.realpath(Path(root).expanduser()))
+    return [str(folder) for folder in (base, base / "src") if folder.is_dir()]
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 def _is_workspace_module(module: Any, root: str, overlays: Mapping[str, str]) -> bool:

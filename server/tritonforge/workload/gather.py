@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
+from tritonforge.analysis.text import decode_source
 from tritonforge.config import Settings
 from tritonforge.domain.errors import NoLaunchKnown
 from tritonforge.domain.kernel import FileAnalysis, Kernel, RunnableEntry
 from tritonforge.domain.launch import Call
+from tritonforge.domain.messages import Program
 from tritonforge.jobs.session import Session
 from tritonforge.store import Store
-from tritonforge.store.keys import text_hash
-from tritonforge.workload.discovery import Found, Recording, explain_nothing, record, select, spec_calls
+from tritonforge.workload.discovery import Found, Recording, explain_nothing, record, select
+from tritonforge.workload.index import Way, WorkspaceIndex
+from tritonforge.workload.launches import pinned_among, to_launch
+from tritonforge.workload.recorded import Kept, keep, kept, origin_of
+from tritonforge.workload.specified import spec_calls
 from tritonforge.workload.subject import Subject
 
-_ORIGIN = "file"
+MOST_WAYS_RUN = 4
+"""Entries of one other file that are run before the kernel is given up on."""
 
 
 @dataclass
 class FileWorkload:
-    """Finds calls for the kernels of one file; the file is run at most once for all of them.
+    """Finds calls for the kernels of one file; a file is run at most once for all of them.
 
-    `allow_run` is the user's decision: with it off, specs and earlier recordings are all there is.
+    `allow_run` is the user's decision to run this file; `run_too` names other files that they agreed to run. With
+    neither, specs and earlier recordings are all there is. `texts` stand in for files on disk (open documents).
+    `index` answers what else could be run; without one only this file is looked at. `pin` overrides what the store has
+    pinned. `on_stale` is told of calls that are used although what makes them has changed since.
     """
 
     root: str
@@ -31,20 +43,33 @@ class FileWorkload:
     settings: Settings
     store: Store
     allow_run: bool
-    on_entry: Callable[[RunnableEntry], None] | None = None
-    _recording: Recording | None = field(default=None)
+    on_entry: Callable[[str, RunnableEntry], None] | None = None
+    run_too: frozenset[str] = frozenset()
+    texts: Mapping[str, str] = field(default_factory=dict)
+    index: WorkspaceIndex | None = None
+    pin: str | None = None
+    on_stale: Callable[[Kernel, str], None] | None = None
+    _recordings: dict[str, Recording] = field(default_factory=dict)
 
-    def known(self, kernel: Kernel) -> Found | None:
+    def known(self, kernel: Kernel, *, stale: bool = False) -> Found | None:
         """Return the calls that are known without running anything, None when there are none.
+
+        With `stale`, recorded calls count although the code that makes them has changed since.
 
         Raises:
             UsageError: for a spec that cannot be read.
         """
         specified = spec_calls(self.analysis, self.settings.launches, kernel)
+        recorded = kept(self.store, kernel, self.read)
         if specified:
-            return Found(specified, "spec")
-        kept = self._kept(kernel)
-        return Found(kept, "recorded") if kept else None
+            return Found((*self._pinned_calls(kernel, recorded), *specified), "spec")
+        fresh = select(kernel, _merged(one for one in recorded if not one.stale), self.pinned(kernel))
+        if fresh:
+            return Found(fresh, "recorded")
+        if stale and recorded:
+            calls = select(kernel, recorded[0].calls, self.pinned(kernel))
+            return Found(calls, "recorded", stale=recorded[0].stale) if calls else None
+        return None
 
     async def calls_of(self, kernel: Kernel, session: Session) -> Found:
         """Return the calls that launch `kernel`, or why none is known.
@@ -55,15 +80,20 @@ class FileWorkload:
         found = self.known(kernel)
         if found is not None:
             return found
-        if self.allow_run and self.analysis.entries:
-            if self._recording is None:
-                program = self.subject(kernel, ()).program()
-                self._recording = await record(session.worker, program, self.analysis, on_entry=self.on_entry)
-            calls = select(kernel, self._recording)
-            if calls:
-                self._keep(kernel, calls)
-                return Found(calls, ", ".join(self._recording.ran))
-        return Found((), note=explain_nothing(kernel, self.analysis, self._recording))
+        ways: Sequence[Way] = ()
+        if self.allow_run:
+            found = await self._run_own(kernel, session)
+        if found is None and self.index is not None:
+            ways = await asyncio.to_thread(self.index.ways, kernel, self.text)
+            found = await self._run_others(kernel, ways, session)
+        if found is None:
+            found = self.known(kernel, stale=True)
+            if found is not None and self.on_stale:
+                self.on_stale(kernel, found.stale)
+        if found is not None:
+            return found
+        note = explain_nothing(kernel, self.analysis, tuple(self._recordings.values()), ways)
+        return Found((), note=note, ways=tuple(ways))
 
     async def subject_of(self, kernel: Kernel, session: Session) -> Subject:
         """Return `kernel` with the calls that launch it.
@@ -79,28 +109,110 @@ class FileWorkload:
 
     def subject(self, kernel: Kernel, calls: tuple[Call, ...]) -> Subject:
         """Return `kernel` with its calls, ready to be compiled, profiled or optimised."""
-        return Subject(self.root, self.analysis.file, self.text, kernel, calls)
+        others = dict.fromkeys(call.file for call in calls if call.file != self.analysis.file)
+        texts = tuple((file, text) for file in others if (text := self.read(file)) is not None)
+        return Subject(self.root, self.analysis.file, self.text, kernel, calls, texts, self.pinned(kernel))
 
-    def _kept(self, kernel: Kernel) -> tuple[Call, ...]:
-        # What a file's own main or test passes changes with its text, which the kernel's hashes do not cover.
-        for recorded in self.store.calls_for(self.analysis.file, kernel.name):
-            if recorded.origin != _ORIGIN or recorded.fresh_for(self._state(kernel), _sites(kernel)):
-                return recorded.calls
-        return ()
+    def pinned(self, kernel: Kernel) -> tuple[str, ...]:
+        """Return what names the launch that the user has pinned: it ranks first."""
+        return (self.pin,) if self.pin is not None else self.store.pinned(kernel.file, kernel.name)
 
-    def _keep(self, kernel: Kernel, calls: tuple[Call, ...]) -> None:
-        self.store.put_calls(
-            self.analysis.file,
-            kernel.name,
-            code_hash=self._state(kernel),
-            site_hashes=_sites(kernel),
-            calls=calls,
-            origin=_ORIGIN,
+    async def run(self, kernel: Kernel, way: Way, session: Session) -> Found | None:
+        """Run what the user chose to run, and return the calls of `kernel` that it made; None when there were none."""
+        await self._record(kernel, way.file, (way.entry,), session)
+        return self._kept_now(kernel, way.file)
+
+    def read(self, file: str) -> str | None:
+        """Return the text of a file of the workspace as it is now; None when there is none."""
+        if file == self.analysis.file:
+            return self.text
+        if file in self.texts:
+            return self.texts[file]
+        try:
+            return decode_source((Path(self.root) / file).read_bytes())[0]
+        except OSError:
+            return None
+
+    async def _run_own(self, kernel: Kernel, session: Session) -> Found | None:
+        file = self.analysis.file
+        if file not in self._recordings and self.analysis.entries:
+            await self._record(kernel, file, self.analysis.entries, session)
+        return self._kept_now(kernel, file)
+
+    async def _run_others(self, kernel: Kernel, ways: Sequence[Way], session: Session) -> Found | None:
+        by_file: dict[str, list[RunnableEntry]] = {}
+        for way in ways:
+            if way.file in self.run_too and way.file != self.analysis.file and way.alone:
+                by_file.setdefault(way.file, []).append(way.entry)
+        for file, entries in by_file.items():
+            await self._record(kernel, file, entries[:MOST_WAYS_RUN], session)
+            found = self._kept_now(kernel, file)
+            if found is not None:
+                return found
+        return None
+
+    async def _record(self, kernel: Kernel, file: str, entries: Sequence[RunnableEntry], session: Session) -> None:
+        """Run entries of `file` until every kernel of this file (of another file's: `kernel`) was seen; keep all."""
+        text = self.read(file)
+        overlays = () if text is None else ((file, text),)
+        own = ((self.analysis.file, self.text),) if file != self.analysis.file else ()
+        mine = self.analysis.kernels if file == self.analysis.file else (kernel,)
+        wanted = {one.name for one in mine}
+
+        def enough(calls: Sequence[Call]) -> bool:
+            wanted.difference_update(launch.kernel for call in calls for launch in call.launches)
+            return not wanted
+
+        program = Program(self.root, file, (*overlays, *own))
+        on_entry = partial(self.on_entry, file) if self.on_entry else None
+        recording = await record(session.worker, program, entries, enough, on_entry=on_entry)
+        self._recordings[file] = recording
+        for entry, calls in recording.calls.items():
+            for one in self.analysis.kernels:
+                made = tuple(call for call in calls if self._launches(one, call))
+                if made:
+                    keep(self.store, one, select(one, made, self.pinned(one)), origin_of(file, entry), self.read)
+
+    def _launches(self, kernel: Kernel, call: Call) -> bool:
+        """Tell whether `call` made a launch of `kernel`, and not of another file's of that name."""
+        return any(
+            launch.kernel == kernel.name
+            and kernel.range.start.line <= launch.kernel_line <= kernel.range.end.line
+            and self._same_file(launch.kernel_file)
+            for launch in call.launches
         )
 
-    def _state(self, kernel: Kernel) -> str:
-        return f"{kernel.code_hash}:{text_hash(self.text)}"
+    def _same_file(self, file: str) -> bool:
+        return (
+            file == self.analysis.file
+            or (Path(self.root) / file).resolve() == (Path(self.root) / self.analysis.file).resolve()
+        )
+
+    def _kept_now(self, kernel: Kernel, file: str) -> Found | None:
+        recording = self._recordings.get(file)
+        if recording is None:
+            return None
+        ran = {origin_of(file, entry): entry.name or entry.kind for entry in recording.calls}
+        made = [one for one in kept(self.store, kernel, self.read) if one.origin in ran and not one.stale]
+        calls = select(kernel, _merged(made), self.pinned(kernel))
+        return Found(calls, ", ".join(ran[one.origin] for one in made)) if calls else None
+
+    def _pinned_calls(self, kernel: Kernel, recorded: Sequence[Kept]) -> tuple[Call, ...]:
+        """Return the recorded call that makes the pinned launch, which counts beside a spec."""
+        pinned = self.pinned(kernel)
+        if not pinned:
+            return ()
+        for call in _merged(recorded):
+            made = [to_launch(kernel, launch) for launch in call.launches if launch.kernel == kernel.name]
+            if pinned_among(made, pinned, kernel) is not None:
+                return (call,)
+        return ()
 
 
-def _sites(kernel: Kernel) -> tuple[str, ...]:
-    return tuple(site.site_hash for site in kernel.launch_sites)
+def _merged(recorded: Iterable[Kept]) -> tuple[Call, ...]:
+    """Return the calls of several recordings, each once, the oldest recording's first."""
+    calls: dict[str, Call] = {}
+    for one in reversed(tuple(recorded)):
+        for call in one.calls:
+            calls.setdefault(call.id, call)
+    return tuple(calls.values())

@@ -12,7 +12,9 @@ from tritonforge.cli.running import (
     Workspace,
     emit,
     format_option,
+    launch_option,
     no_run_option,
+    one_kernel_for,
     open_workspace,
     run,
     target,
@@ -36,6 +38,7 @@ SOURCE_ONLY = "no worker is available, so only the source was judged"
 )
 @target_option()
 @no_run_option()
+@launch_option()
 @click.option("--select", "selected", metavar="CODES", help="Only these findings: TF203, or prefixes such as TF2.")
 @click.option("--ignore", metavar="CODES", help="Leave these findings out.")
 @click.option(
@@ -65,6 +68,7 @@ async def _analyze(
     archs: tuple[str, ...],
     target_name: str | None,
     no_run: bool,
+    pin: str | None,
     selected: str | None,
     ignore: str | None,
     fail_on: str,
@@ -79,12 +83,17 @@ async def _analyze(
     if ignore:
         settings = replace(settings, ignore=(*settings.ignore, *_codes(ignore)))
     workspace = replace(workspace, settings=settings)
+    one_kernel_for(pin, files)
     with_kernels = [file for file in files if file.kernels]
     kernels: list[AnalyzedKernel] = []
     info = None
     try:
         if with_kernels:
-            kernels, info = await _compiled(with_kernels, workspace, target_name, archs, allow_run=not no_run)
+            kernels, info = await _compiled(
+                with_kernels, workspace, target_name, archs, allow_run=not no_run, named=files, pin=pin
+            )
+            for one in kernels:
+                workspace.remember_pin(one.kernel, pin, one.launches)
     except TargetUnreachable as error:
         # Asked for a target or an architecture, the answer is that it is not there; else the source still helps.
         if target_name or archs:
@@ -109,6 +118,8 @@ async def _compiled(
     archs: tuple[str, ...],
     *,
     allow_run: bool,
+    named: tuple[Selected, ...],
+    pin: str | None,
 ) -> tuple[list[AnalyzedKernel], TargetInfo]:
     from tritonforge.diagnosis.inspect_file import inspect_compiled
 
@@ -116,7 +127,7 @@ async def _compiled(
     with Progress() as progress:
         async with target(workspace, target_name, progress) as session:
             for file in files:
-                workload = workspace.workload(file, allow_run=allow_run, progress=progress)
+                workload = workspace.workload(file, allow_run=allow_run, progress=progress, named=named, pin=pin)
                 kernels += await inspect_compiled(
                     workload,
                     file.kernels,

@@ -11,7 +11,9 @@ from tritonforge.cli.running import (
     Workspace,
     emit,
     format_option,
+    launch_option,
     no_run_option,
+    one_kernel_for,
     open_workspace,
     run,
     target,
@@ -44,6 +46,7 @@ EXIT_INTERRUPTED = 130
     help="How much slower any one launch may become.",
 )  # fmt: skip
 @no_run_option()
+@launch_option()
 @click.option("--apply", "apply_edits", is_flag=True, help="Write the best verified version into the file.")
 @click.option("--diff", "diff_only", is_flag=True, help="Print nothing but the diff, ready for git apply.")
 @format_option()
@@ -65,6 +68,7 @@ def optimize(paths: tuple[str, ...], **options: Any) -> int:
             if problem
             else f"no Triton kernel found in {', '.join(paths)}."
         )
+    one_kernel_for(options["pin"], files)
     named = {argument.partition("::")[2] for argument in paths} - {""}
     return run(_optimize(files, open_workspace(files[0].root), named, **options))
 
@@ -78,6 +82,7 @@ async def _optimize(
     budget: float,
     allow_slower: float,
     no_run: bool,
+    pin: str | None,
     apply_edits: bool,
     diff_only: bool,
     output_format: str,
@@ -95,7 +100,7 @@ async def _optimize(
                         try:
                             result = await _one(
                                 file, kernel, workspace, session, progress,
-                                budget=budget, allow_slower=allow_slower, allow_run=not no_run,
+                                budget=budget, allow_slower=allow_slower, allow_run=not no_run, named=files, pin=pin,
                             )  # fmt: skip
                         except (NoLaunchKnown, UsageError, JobError) as error:
                             # One kernel that cannot be run must not cost the others their result.
@@ -135,6 +140,8 @@ async def _one(
     budget: float,
     allow_slower: float,
     allow_run: bool,
+    named: tuple[Selected, ...],
+    pin: str | None,
 ) -> OptimizeResult:
     from tritonforge.diagnosis.assessment import yardstick
     from tritonforge.optimize import Step
@@ -142,7 +149,7 @@ async def _one(
     from tritonforge.profiling.ceilings import ceilings_of
     from tritonforge.rewrite import default_engines
 
-    workload = workspace.workload(file, allow_run=allow_run, progress=progress)
+    workload = workspace.workload(file, allow_run=allow_run, progress=progress, named=named, pin=pin)
     subject = await workload.subject_of(kernel, session)
 
     def show(step: Step) -> None:
@@ -151,7 +158,7 @@ async def _one(
         progress.say(f"{kernel.name}: {step.stage}{count} · {step.detail}{best}")
 
     judge = yardstick(session, ceilings=await ceilings_of(session, workspace.store))
-    return await search(
+    result = await search(
         subject,
         session,
         judge,
@@ -160,6 +167,8 @@ async def _one(
         allow_slower=allow_slower,
         on_step=show,
     )
+    workspace.remember_pin(kernel, pin, result.launches)
+    return result
 
 
 def _apply(results: list[tuple[OptimizeResult, Selected]], workspace: Workspace) -> None:

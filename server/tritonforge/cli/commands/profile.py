@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
+from tritonforge.cli.commands.profile_report import show_report
 from tritonforge.cli.running import (
     Progress,
     Workspace,
     emit,
     format_option,
+    launch_option,
     no_run_option,
     open_workspace,
     run,
@@ -23,19 +26,34 @@ from tritonforge.cli.selecting import Selected, select_one
 @click.command()
 @click.argument("kernel", metavar="PATH::KERNEL")
 @target_option()
+@click.option(
+    "--report",
+    metavar="FILE.ncu-rep",
+    type=click.Path(path_type=Path),
+    help="Read a Nsight Compute report made elsewhere instead of running anything; PATH may be a folder then.",
+)
 @no_run_option()
+@launch_option()
 @format_option()
-def profile(kernel: str, **options: Any) -> int:
+def profile(kernel: str, report: Path | None, **options: Any) -> int:
     """Say how long a kernel takes, what holds it back, and where.
 
     On a target with a GPU times are measured; elsewhere they are predicted from the compiled code, and say so.
     """
+    if report is not None:
+        return show_report(kernel, report, options["output_format"])
     selected = select_one(kernel)
     return run(_profile(selected, open_workspace(selected.root), **options))
 
 
 async def _profile(
-    selected: Selected, workspace: Workspace, *, target_name: str | None, no_run: bool, output_format: str
+    selected: Selected,
+    workspace: Workspace,
+    *,
+    target_name: str | None,
+    no_run: bool,
+    pin: str | None,
+    output_format: str,
 ) -> int:
     from tritonforge.diagnosis.assessment import yardstick
     from tritonforge.diagnosis.profile_kernel import profile as profile_kernel
@@ -46,11 +64,12 @@ async def _profile(
     (kernel,) = selected.kernels
     with Progress() as progress:
         async with target(workspace, target_name, progress) as session:
-            workload = workspace.workload(selected, allow_run=not no_run, progress=progress)
+            workload = workspace.workload(selected, allow_run=not no_run, progress=progress, pin=pin)
             subject = await workload.subject_of(kernel, session)
             progress.say(f"profiling {kernel.name} …")
             judge = yardstick(session, ceilings=await ceilings_of(session, workspace.store))
             result, _ = await profile_kernel(subject, session, judge)
+            workspace.remember_pin(kernel, pin, [one.launch for one in result.profiles])
     emit(
         output_format,
         lambda: profile_json(result),

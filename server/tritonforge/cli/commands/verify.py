@@ -12,6 +12,7 @@ from tritonforge.cli.running import (
     Workspace,
     emit,
     format_option,
+    launch_option,
     no_run_option,
     open_workspace,
     run,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 @target_option()
 @click.option("--replay", metavar="ID", help="Repeat an earlier check with the very same inputs.")
 @no_run_option()
+@launch_option()
 @format_option()
 def verify(kernel: str, candidate: str, **options: Any) -> int:
     """Compare a candidate with the original on many inputs; exit with 1 when it is refused.
@@ -63,6 +65,7 @@ async def _verify(
     target_name: str | None,
     replay: str | None,
     no_run: bool,
+    pin: str | None,
     output_format: str,
 ) -> int:
     from tritonforge.report.json_verify import verify_json
@@ -73,7 +76,7 @@ async def _verify(
     (other,) = candidate.kernels
     with Progress() as progress:
         async with target(workspace, target_name, progress) as session:
-            workload = workspace.workload(original, allow_run=not no_run, progress=progress)
+            workload = workspace.workload(original, allow_run=not no_run, progress=progress, pin=pin)
             subject = await workload.subject_of(kernel, session)
             text = _as_replacement(candidate, other, kernel, subject.calls)
             progress.say(f"comparing {kernel.name} with {candidate.analysis.file} …")
