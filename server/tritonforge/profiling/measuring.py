@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -97,12 +98,15 @@ async def _timed(worker: Worker, request: Time) -> TimeResult:
     """Do a `Time` job; where it fails because of one program, do it again without those that fail alone."""
     try:
         return await _run(worker, request)
-    except JobError:
-        if len(request.programs) == 1:
+    except JobError as error:
+        crashed = error.kind == "crashed" and request.clock == "auto"
+        if len(request.programs) == 1 and not crashed:
             raise
+    if crashed:  # it may have been the profiler, which events do without
+        return await _timed(worker, dataclasses.replace(request, clock="events"))
     reasons: list[str | None] = []
     for index, program in enumerate(request.programs):
-        probe = Time((program,), request.call, request.kernels, 1, _PROBE_BUDGET_S, request.clock)
+        probe = dataclasses.replace(request, programs=(program,), samples=1, budget_s=_PROBE_BUDGET_S)
         try:
             await _run(worker, probe)
         except JobError as error:
@@ -112,8 +116,7 @@ async def _timed(worker: Worker, request: Time) -> TimeResult:
         else:
             reasons.append(None)
     sound = tuple(p for p, reason in zip(request.programs, reasons, strict=True) if reason is None)
-    again = Time(sound, request.call, request.kernels, request.samples, request.budget_s, request.clock)
-    result = await _run(worker, again)
+    result = await _run(worker, dataclasses.replace(request, programs=sound))
     timed = iter(result.programs)
     entries = tuple(TimedProgram((), reason) if reason else next(timed) for reason in reasons)
     return TimeResult(entries, result.notes, result.clock)
