@@ -78,6 +78,10 @@ class Bench:
         end.record()
         return Queued(pause, begin, start, end, self._pause, bool(start.query()))
 
+    def wait(self) -> None:
+        """Wait until everything that was queued is done."""
+        torch.cuda.synchronize()
+
     def wait_longer(self) -> None:
         """Keep the GPU waiting twice as long from now on."""
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_CYCLES)

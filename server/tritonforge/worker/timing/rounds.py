@@ -12,8 +12,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import torch
-
 from tritonforge.worker.timing.health import Health
 from tritonforge.worker.timing.judging import is_settled
 from tritonforge.worker.timing.queueing import Bench, Queued
@@ -111,7 +109,7 @@ def take_rounds(
             taken.names.append(launches[i].name)
         if tries % _LOOK_EVERY == 0:
             health.look()
-        torch.cuda.synchronize()
+        bench.wait()
         tries += 1
         in_time = sorted((pair for one in row for pair in one), key=lambda pair: pair[0])
         taken.flush_us += [queued.flush_us for _, queued in in_time]
@@ -144,7 +142,7 @@ def warm_up(bench: Bench, launches: Sequence[Repeatable]) -> tuple[bool, list[fl
     steady = False
     for i in range(1000):
         last = [bench.queue(launch.start, launch.reset) for launch in launches]
-        torch.cuda.synchronize()
+        bench.wait()
         flushes += [queued.flush_us for queued in last]
         clocks += [queued.clock_mhz for queued in last]
         spent = time.perf_counter() - began
