@@ -51,7 +51,12 @@ class Session:
 
     def arm(self) -> None:
         """Wait for the program to initialise CUDA."""
-        cuda = sys.modules["torch"].cuda
+        from tritonforge.worker.tracing.recording import gpu_is_there
+
+        torch = sys.modules["torch"]
+        if not gpu_is_there() or not (torch.version.cuda or getattr(torch.version, "hip", None)):
+            return
+        cuda = torch.cuda
         if cuda.is_initialized():
             self.begin()
             return
@@ -152,9 +157,9 @@ class Session:
         if self.proton is None or self.pid != os.getpid():
             return
         proton, self.proton = self.proton, None
-        from tritonforge.worker.tracing.gpu_time_ending import settled
-
         with contextlib.suppress(Exception):
+            from tritonforge.worker.tracing.gpu_time_ending import settled
+
             for restore in self._restore:
                 restore()
             if not settled(sys.modules["torch"].cuda.synchronize, wait_s):
