@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tritonforge.domain.counters import Counters, LineCounters
 from tritonforge.domain.instructions import classify
@@ -23,13 +23,25 @@ _SECTIONS: Mapping[str, tuple[str, str]] = {
 """A metric that tells whether a section of Nsight Compute's was collected, the section, and what it brings."""
 
 
-def counters_of(launch: ReportedLaunch, *, file: str | None = None) -> Counters:
+def counters_of(
+    launch: ReportedLaunch,
+    *,
+    file: str | None = None,
+    callers: Collection[int] = (),
+    placed: Sequence[int | None] | None = None,
+) -> Counters:
     """Return the counters of one profiled launch, with what its instructions add up to for each line.
 
-    `file` is the user's file as the compiler's line tables name it; None takes the one the kernel is written in.
+    Args:
+        launch: as a report tells of it.
+        file: the user's file as the compiler's line tables name it; None takes the one the kernel is written in.
+        callers: lines of that file that call functions of others (see `user_lines`).
+        placed: the line of each instruction, where it is known better than the report knows it.
     """
     file = file or kernel_file(launch.instructions)
-    lines = _by_line(launch.instructions, file) if file else {}
+    if placed is None:
+        placed = user_lines(launch.instructions, file, callers) if file else [None] * len(launch.instructions)
+    lines = _by_line(launch.instructions, placed)
     stalls = _stalls(launch)
     return Counters(
         source="ncu",
@@ -115,9 +127,9 @@ def _stalls(launch: ReportedLaunch) -> dict[str, float]:
     return {word: weight / total for word, weight in ordered if weight > 0}
 
 
-def _by_line(instructions: Sequence[ReportedInstruction], file: str) -> dict[int, LineCounters]:
+def _by_line(instructions: Sequence[ReportedInstruction], placed: Sequence[int | None]) -> dict[int, LineCounters]:
     groups: defaultdict[int, list[ReportedInstruction]] = defaultdict(list)
-    for one, line in zip(instructions, user_lines(instructions, file), strict=True):
+    for one, line in zip(instructions, placed, strict=True):
         if line is not None:
             groups[line].append(one)
     return {line: _line(group) for line, group in sorted(groups.items())}

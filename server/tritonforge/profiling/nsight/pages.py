@@ -42,6 +42,9 @@ _COUNTED: Mapping[str, tuple[str, ...]] = {
 """Fields of `ReportedInstruction` by the columns that they are read from."""
 
 
+_SAMPLES = "Warp Stall Sampling (All Samples)"
+
+
 @dataclass
 class _Table:
     kernel: str
@@ -165,6 +168,15 @@ def _instruction(header: Sequence[str], row: Sequence[str], address: int) -> Rep
             count = number(cell)
             if count:
                 stalls[reason(name)] = stalls.get(reason(name), 0) + int(count)
+    total = number(first.get(_SAMPLES, ""))
+    if total is not None and total > sum(stalls.values()):
+        # These pages have no column for waiting on other warps of the warpgroup, only for the sum of all reasons.
+        word = (
+            "warpgroup_arrive"
+            if "GMMA" in first.get("Source", "") or "WARPGROUP" in first.get("Source", "")
+            else "misc"
+        )
+        stalls[word] = stalls.get(word, 0) + int(total) - sum(stalls.values())
     counted = {
         name: next((value for column in columns if (value := number(first.get(column, ""))) is not None), None)
         for name, columns in _COUNTED.items()

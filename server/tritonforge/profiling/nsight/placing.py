@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import PurePosixPath
 
 from tritonforge.profiling.nsight.launch import ReportedInstruction
@@ -37,31 +37,50 @@ def first_line(instructions: Sequence[ReportedInstruction], file: str) -> int | 
     return next((line for one in instructions if (line := _own_line(one, file)) is not None), None)
 
 
-def user_lines(instructions: Sequence[ReportedInstruction], file: str) -> list[int | None]:
+def user_lines(
+    instructions: Sequence[ReportedInstruction], file: str, callers: Collection[int] = ()
+) -> list[int | None]:
     """Return the line of `file` that each instruction belongs to.
 
     From the chain of inlined frames where it is known. Where only the innermost frame is known and lies in another
-    file, the user's line before it in the stream is charged: what a library function does with a value follows what
-    made it. At the start of the stream that is the first line after.
+    file, a line that calls functions of other files (`callers`) is charged: the neighbour in the stream that is one,
+    else the nearest of them. Without `callers` it is the line before, since what a library function does with a value
+    follows what made it.
     """
     own = [_own_line(instruction, file) for instruction in instructions]
-    before = next((line for line in own if line is not None), None)
+    after: list[int | None] = []
+    upcoming = None
+    for line in reversed(own):
+        upcoming = line if line is not None else upcoming
+        after.append(upcoming)
+    after.reverse()
+    before = after[0] if after else None
     out: list[int | None] = []
-    for line in own:
-        before = line if line is not None else before
+    for line, following in zip(own, after, strict=True):
+        before = line if line is not None else _caller(before, following, callers)
         out.append(before)
     return out
 
 
-def same_file(reported: str, path: str) -> bool:
-    """Tell whether the file that a compiler named may be the one at `path`: one path must end like the other.
+def _caller(before: int | None, after: int | None, callers: Collection[int]) -> int | None:
+    for neighbour in (before, after):
+        if neighbour is not None and (neighbour in callers or not callers):
+            return neighbour
+    if before is None:
+        return after
+    return min(callers, key=lambda line: (abs(line - before), line))
 
-    Reports are made on other machines, in other folders; the name and as many folders as both have must agree, or at
-    least the name and the folder above it.
-    """
+
+def agreement(reported: str, path: str) -> int:
+    """Return how many parts two paths have in common at their ends: of several files of a name the most alike wins."""
     first = PurePosixPath(reported.replace("\\", "/")).parts
     second = PurePosixPath(path.replace("\\", "/")).parts
-    return bool(first) and bool(second) and first[-1] == second[-1]
+    common = 0
+    for a, b in zip(reversed(first), reversed(second), strict=False):
+        if a != b:
+            break
+        common += 1
+    return common
 
 
 def _own_line(instruction: ReportedInstruction, file: str) -> int | None:

@@ -35,11 +35,13 @@ _PER_INSTRUCTION = {
 def read_with_module(module: ModuleType, path: Path) -> tuple[ReportedLaunch, ...]:
     """Return the launches of the report, in order; none when the module cannot make sense of the file.
 
+    A report that is cut off ends in launches without a name.
+
     Raises:
         OSError: the file cannot be opened.
     """
     context = module.load_report(str(path))
-    return tuple(_launch(action) for action in _actions(context))
+    return tuple(_launch(action) if action.name() else ReportedLaunch("") for action in _actions(context))
 
 
 def _actions(context: Any) -> Iterator[Any]:
@@ -128,7 +130,7 @@ def _instructions(action: Any, names: Sequence[str]) -> tuple[ReportedInstructio
         for pc, count in _instances(action, name).items():
             if count:
                 stalls[pc][word] = stalls[pc].get(word, 0) + int(count)
-    addresses = sorted({*stalls, *(pc for column in values.values() for pc in column)})
+    addresses = sorted({*stalls, *(pc for column in values.values() for pc in column), *_addresses(action, names)})
     if not addresses:
         return ()
     start = addresses[0]
@@ -155,11 +157,20 @@ def _instruction(
     )
 
 
+def _addresses(action: Any, names: Sequence[str]) -> list[int]:
+    """Return the addresses of all instructions, those that were never executed included."""
+    metric = action.metric_by_name("inst_executed") if "inst_executed" in names else None
+    if metric is None or not metric.has_correlation_ids():
+        return []
+    ids = metric.correlation_ids()
+    return [ids.as_uint64(index) for index in range(metric.num_instances())]
+
+
 def _instances(action: Any, name: str) -> dict[int, float]:
     """Return the values of one metric by the address of the instruction they were counted at."""
     metric = action.metric_by_name(name)
-    if metric is None or not metric.has_correlation_ids():
-        return {}
+    if metric is None or not metric.has_correlation_ids() or metric.value() == 0:
+        return {}  # most stall reasons never occur: reading thousands of zeros takes seconds
     ids = metric.correlation_ids()
     out: dict[int, float] = {}
     for index in range(metric.num_instances()):

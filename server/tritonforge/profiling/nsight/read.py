@@ -43,10 +43,10 @@ def read_report(path: Path) -> tuple[ReportedLaunch, ...]:
         launches = _through_command(ncu, path)
     elif module is None:
         raise ReportError("Nothing here can read an Nsight Compute report.", MEND)
-    if not launches:
+    if not launches or not all(launch.name for launch in launches):
         raise ReportError(
-            f"{path} holds no launch that can be read: it is cut off, damaged, or newer than the reader here.",
-            "Copy it again, or profile at least one kernel into it.",
+            f"{path} cannot be read to its end: it is cut off, damaged, empty, or newer than the reader here.",
+            "Copy it again, or make it again with at least one kernel in it.",
         )
     return launches
 

@@ -1,0 +1,30 @@
+"""`tritonforge profile PATH --report FILE.ncu-rep`: what somebody else's Nsight Compute run says of one's kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tritonforge.cli.running import Progress, emit
+from tritonforge.cli.selecting import select
+
+
+def show_report(path: str, report: Path, output_format: str) -> int:
+    """Profile the kernels of `path` (a file, a folder or `FILE::KERNEL`) from a report; returns the exit code.
+
+    Raises:
+        UsageError: for a path without kernels, a report without launches of them, and one that cannot be read.
+    """
+    from tritonforge.diagnosis.profile_report import Source, profile_report
+    from tritonforge.report.json_profile import profile_json
+    from tritonforge.report.text_profile import profile_text
+
+    sources = [Source(one.analysis.file, one.text, one.kernels) for one in select([path])]
+    with Progress() as progress:
+        progress.say(f"reading {report} …")
+        result = profile_report(report, sources)
+    emit(
+        output_format,
+        lambda: profile_json(result),
+        lambda: profile_text(result, {source.path: source.text for source in sources}),
+    )
+    return 0
