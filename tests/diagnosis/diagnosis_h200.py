@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import lzma
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from tritonforge.analysis import analyze
 from tritonforge.compilation import read
 from tritonforge.diagnosis import Case, Gpu
 from tritonforge.domain.codec import decode
+from tritonforge.domain.counters import Counters
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.messages import CompiledLaunch
 from tritonforge.domain.profile import Ceilings, TimeDistribution
@@ -32,6 +34,27 @@ MEASURED = Ceilings(
     launch_us=SPEC.launch_us,
     l2_gbps=SPEC.l2_gbps,
 )
+
+
+@cache
+def counters() -> dict[str, Counters]:
+    """What the hardware counted for each launch (read from the Nsight Compute report beside the times)."""
+    texts = json.loads(lzma.decompress((DATA / "h200" / "counters.json.xz").read_bytes()))
+    return {name: decode(Counters, text) for name, text in texts.items()}
+
+
+def levels(triton: str) -> dict[str, dict[str, Case]]:
+    """Each launch at every level of evidence: compiled, timed too, counters alone, all."""
+    compiled, timed = dict(cases(triton, measured=False)), dict(cases(triton, measured=True))
+    return {
+        name: {
+            "compiled": compiled[name],
+            "timed": timed[name],
+            "counters": Case(timed[name].kernel, counters=counters()[name]),
+            "all": dataclasses.replace(timed[name], counters=counters()[name]),
+        }
+        for name in LABELS
+    }
 
 
 @cache
