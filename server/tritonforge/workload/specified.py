@@ -39,6 +39,17 @@ def spec_problems(analysis: FileAnalysis) -> tuple[SpecError, ...]:
     return tuple(problems)
 
 
+def hosts_of(kernel: Kernel, analysis: FileAnalysis) -> tuple[HostFunction, ...]:
+    """Return the functions of the file that launch `kernel`, in that order, then those that call them."""
+    direct = list(dict.fromkeys(site.host for site in kernel.launch_sites if site.host))
+    around = _callers(set(direct), analysis.functions) if direct else set()
+    by_name = {f.name: f for f in analysis.functions}
+    return (
+        *(by_name[name] for name in direct if name in by_name),
+        *(f for f in analysis.functions if f.name in around),
+    )
+
+
 def _comment_calls(spec: SpecComment, analysis: FileAnalysis) -> tuple[Call, ...]:
     kernel = next((k for k in analysis.kernels if k.name == spec.function), None)
     host = _host(spec.function, analysis)

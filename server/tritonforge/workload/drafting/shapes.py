@@ -1,0 +1,423 @@
+"""What the body of a host function shows of its parameters: which are tensors, their axes, which extents are equal."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import dataclass, field
+
+Extent = tuple[str, int]
+"""An axis of a parameter; a negative axis counts from the end until the rank is known."""
+
+_ATTRIBUTES = (
+    "shape stride numel size dtype device contiguous is_cuda element_size data_ptr dim ndim view reshape is_contiguous "
+    "t transpose permute to float half flatten unsqueeze squeeze new_empty new_zeros clone detach requires_grad sum "
+    "T mT expand is_floating_point max min mean item long int bool type_as"
+)
+_CONVERSIONS = "contiguous detach clone to float half long int cuda type requires_grad_ bfloat16"
+_TAKE_SIZES = "empty zeros ones full empty_strided new_empty new_zeros new_ones cdiv next_power_of_2 range"
+_TENSOR_ATTRIBUTES = frozenset(_ATTRIBUTES.split())
+_SAME = frozenset(_CONVERSIONS.split())
+_FACTORIES = frozenset(_TAKE_SIZES.split())
+
+
+@dataclass
+class Evidence:
+    """What is known of one parameter: `rank` for certain, `weak_rank` from a view of it, `least_rank` at the least."""
+
+    tensor: int = 0
+    scalar: int = 0
+    rank: int | None = None
+    weak_rank: int | None = None
+    least_rank: int = 0
+    dtypes: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    none: bool = False
+
+
+@dataclass(frozen=True)
+class _Alias:
+    """A local name for a parameter, with the pairs of axes that were swapped on the way."""
+
+    name: str
+    swaps: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass
+class Reading:
+    """All that a function shows: evidence for each parameter, equal extents, and the names given to extents."""
+
+    parameters: tuple[str, ...]
+    evidence: dict[str, Evidence] = field(default_factory=dict)
+    names: dict[Extent, str] = field(default_factory=dict)
+    equal: list[tuple[Extent, Extent]] = field(default_factory=list)
+    alike: list[tuple[str, str]] = field(default_factory=list)
+    fixed: dict[Extent, int] = field(default_factory=dict)
+    sizes: dict[str, Extent] = field(default_factory=dict)
+    """Parameters that are numbers equal to an extent."""
+    calls: list[ast.Call] = field(default_factory=list)
+
+
+def read_host(source: str, parameters: tuple[str, ...]) -> Reading:
+    """Read the source of one function; a source that cannot be parsed shows nothing."""
+    reading = Reading(parameters, {name: Evidence() for name in parameters})
+    try:
+        tree = ast.parse(_dedent(source))
+    except (SyntaxError, ValueError, RecursionError):
+        return reading
+    function = next((n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)), None)
+    if function is not None:
+        _Body(reading).block(function.body)
+    return reading
+
+
+def _dedent(source: str) -> str:
+    # The text of a method begins at its `def`, with its body indented deeper than a module's would be.
+    return source if not source[:1].isspace() else "if True:\n" + source
+
+
+class _Body:
+    def __init__(self, reading: Reading) -> None:
+        self.out = reading
+        self.aliases: dict[str, _Alias | None] = {name: _Alias(name) for name in reading.parameters}
+        self.shapes: dict[str, _Alias] = {}
+        self.extents: dict[str, Extent] = {}
+
+    def block(self, statements: list[ast.stmt]) -> None:
+        for statement in statements:
+            self.statement(statement)
+
+    def statement(self, node: ast.stmt) -> None:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self.look(child)
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            self.assign(node.targets[0], node.value)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            self.assign(node.target, node.value)
+        elif isinstance(node, ast.Assert):
+            self.holds(node.test)
+        elif isinstance(node, ast.If) and any(isinstance(s, ast.Raise) for s in node.body):
+            self.holds_not(node.test)
+        for name in ("body", "orelse", "finalbody"):
+            inner = getattr(node, name, None)
+            if isinstance(inner, list):
+                self.block([s for s in inner if isinstance(s, ast.stmt)])
+        for handler in getattr(node, "handlers", ()):
+            self.block(handler.body)
+
+    # -- what stands for what -------------------------------------------------------------------------------------
+
+    def tensor(self, node: ast.expr) -> _Alias | None:
+        if isinstance(node, ast.Name):
+            return self.aliases.get(node.id)
+        if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
+            base = self.tensor(node.value)
+            return base and _Alias(base.name, (*base.swaps, (-2, -1)))
+        if isinstance(node, ast.IfExp):
+            return self.tensor(node.body) or self.tensor(node.orelse)
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            return None
+        base = self.tensor(node.func.value)
+        if base is None:
+            return None
+        method = node.func.attr
+        if method in _SAME:
+            return base
+        if method == "t":
+            return _Alias(base.name, (*base.swaps, (-2, -1)))
+        if method in ("transpose", "swapaxes") and len(node.args) == 2:
+            axes = [_whole(argument) for argument in node.args]
+            if axes[0] is not None and axes[1] is not None:
+                return _Alias(base.name, (*base.swaps, (axes[0], axes[1])))
+        if method in ("view", "reshape"):
+            return self.viewed(base, node)
+        return None
+
+    def viewed(self, base: _Alias, node: ast.Call) -> _Alias | None:
+        """Take a view that merges leading axes for the tensor itself: a tensor of the view's rank passes as well."""
+        arguments = node.args
+        if len(arguments) == 1 and isinstance(arguments[0], ast.Tuple):
+            arguments = arguments[0].elts
+        evidence = self.out.evidence[base.name]
+        evidence.tensor += 2
+        if len(arguments) < 2 or any(isinstance(a, ast.Starred) for a in arguments):
+            return base if len(arguments) == 1 and _whole(arguments[0]) == -1 and evidence.rank is None else None
+        if evidence.rank is None:
+            if evidence.weak_rank is None:
+                evidence.weak_rank = len(arguments)
+            for axis, argument in enumerate(arguments):
+                self.same((base.name, axis - len(arguments)), argument)
+        if (evidence.rank or evidence.weak_rank) == len(arguments):
+            return base
+        return None
+
+    def axis(self, alias: _Alias, axis: int, rank: int | None) -> Extent | None:
+        for first, second in reversed(alias.swaps):
+            pair = {first, second}
+            if rank is not None:
+                pair = {a % rank for a in pair}
+                axis %= rank
+            if axis in pair:
+                (axis,) = pair - {axis} or {axis}
+        return alias.name, axis
+
+    def extent(self, node: ast.expr) -> Extent | None:
+        """Return the axis whose extent an expression is."""
+        if isinstance(node, ast.Name):
+            return self.extents.get(node.id)
+        if isinstance(node, ast.Subscript):
+            shape = self.shape(node.value)
+            index = _whole(node.slice)
+            if shape is not None and index is not None:
+                self.at_least(shape, index)
+                return self.axis(shape, index, self.out.evidence[shape.name].rank)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "size":
+            base = self.tensor(node.func.value)
+            argument = node.args[0] if node.args else next((k.value for k in node.keywords), None)
+            index = _whole(argument) if argument is not None else None
+            if base is not None and index is not None:
+                self.at_least(base, index)
+                return self.axis(base, index, self.out.evidence[base.name].rank)
+        return None
+
+    def shape(self, node: ast.expr) -> _Alias | None:
+        if isinstance(node, ast.Name):
+            return self.shapes.get(node.id)
+        if isinstance(node, ast.Attribute) and node.attr == "shape":
+            return self.tensor(node.value)
+        if not isinstance(node, ast.Call):
+            return None
+        function = node.func
+        if isinstance(function, ast.Attribute) and function.attr == "size" and not node.args and not node.keywords:
+            return self.tensor(function.value)
+        if isinstance(function, ast.Name) and function.id in ("tuple", "list") and node.args:
+            return self.shape(node.args[0])
+        return None
+
+    def at_least(self, alias: _Alias, index: int) -> None:
+        evidence = self.out.evidence[alias.name]
+        evidence.tensor += 2
+        evidence.least_rank = max(evidence.least_rank, index + 1 if index >= 0 else -index)
+
+    # -- statements -----------------------------------------------------------------------------------------------
+
+    def assign(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            for one, other in zip(target.elts, value.elts, strict=True):
+                self.assign(one, other)
+            return
+        shape = self.shape(value)
+        if isinstance(target, ast.Tuple) and shape is not None:
+            self.unpack(target, shape)
+            return
+        if not isinstance(target, ast.Name):
+            return
+        name = target.id
+        extent = self.extent(value)
+        self.aliases[name] = self.tensor(value)
+        if shape is not None:
+            self.shapes[name] = shape
+        if extent is not None:
+            self.bind(name, extent)
+        elif name in self.extents and shape is None:
+            del self.extents[name]
+
+    def unpack(self, target: ast.Tuple, shape: _Alias) -> None:
+        count = len(target.elts)
+        starred = [i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)]
+        evidence = self.out.evidence[shape.name]
+        evidence.tensor += 3
+        if not starred and evidence.rank is None:
+            if evidence.weak_rank is None:
+                evidence.rank = count
+            elif evidence.weak_rank != count:
+                return
+        elif not starred and evidence.rank != count:
+            return
+        evidence.least_rank = max(evidence.least_rank, count - len(starred))
+        for i, element in enumerate(target.elts):
+            if not isinstance(element, ast.Name):
+                continue
+            index = i if not starred or i < starred[0] else i - count
+            extent = self.axis(shape, index, evidence.rank)
+            if extent is not None:
+                self.bind(element.id, extent)
+
+    def bind(self, name: str, extent: Extent) -> None:
+        if name == "_":
+            return
+        if name in self.extents:  # `M, K = a.shape` and `K, N = b.shape`: one name, one size
+            self.out.equal.append((self.extents[name], extent))
+        elif name in self.out.parameters:
+            self.out.sizes.setdefault(name, extent)
+        self.extents[name] = extent
+        self.out.names.setdefault(extent, name)
+
+    def holds(self, test: ast.expr) -> None:
+        """Learn from what the function asserts."""
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+            for value in test.values:
+                self.holds(value)
+        elif isinstance(test, ast.Compare):
+            sides = [test.left, *test.comparators]
+            for left, op, right in zip(sides, test.ops, sides[1:], strict=False):
+                if isinstance(op, ast.Eq):
+                    self.equate(left, right)
+                elif isinstance(op, ast.In):
+                    self.among(left, right)
+
+    def holds_not(self, test: ast.expr) -> None:
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+            for value in test.values:
+                self.holds_not(value)
+        elif isinstance(test, ast.Compare) and len(test.ops) == 1:
+            if isinstance(test.ops[0], ast.NotEq):
+                self.equate(test.left, test.comparators[0])
+            elif isinstance(test.ops[0], ast.NotIn):
+                self.among(test.left, test.comparators[0])
+
+    def equate(self, left: ast.expr, right: ast.expr) -> None:
+        for one, other in ((left, right), (right, left)):
+            rank = _whole(other)
+            counted = self.ranked(one)
+            if counted is not None and rank is not None:
+                self.out.evidence[counted].rank = rank
+                return
+            dtype = _dtype(other)
+            if dtype is not None and isinstance(one, ast.Attribute) and one.attr == "dtype":
+                alias = self.tensor(one.value)
+                if alias is not None:
+                    self.out.evidence[alias.name].dtypes.append(dtype)
+                return
+            if isinstance(other, ast.Tuple) and (shape := self.shape(one)) is not None:
+                self.unpacked_as(shape, other)
+                return
+        first, second = self.shape(left), self.shape(right)
+        if first is not None and second is not None:
+            self.out.alike.append((first.name, second.name))
+            return
+        for one, other in ((left, right), (right, left)):
+            extent = self.extent(one)
+            if extent is not None:
+                self.same(extent, other)
+                return
+
+    def unpacked_as(self, shape: _Alias, sizes: ast.Tuple) -> None:
+        evidence = self.out.evidence[shape.name]
+        evidence.rank = evidence.rank or len(sizes.elts)
+        for axis, size in enumerate(sizes.elts):
+            self.same((shape.name, axis), size)
+
+    def same(self, extent: Extent, node: ast.expr) -> None:
+        other = self.extent(node)
+        size = _whole(node)
+        if other is not None:
+            self.out.equal.append((extent, other))
+        elif size is not None and size > 0:
+            self.out.fixed.setdefault(extent, size)
+        elif isinstance(node, ast.Name) and node.id in self.out.parameters:
+            self.out.sizes.setdefault(node.id, extent)
+
+    def among(self, left: ast.expr, right: ast.expr) -> None:
+        if not isinstance(right, ast.Tuple | ast.List | ast.Set):
+            return
+        if isinstance(left, ast.Attribute) and left.attr == "dtype":
+            alias = self.tensor(left.value)
+            found = [d for d in map(_dtype, right.elts) if d is not None]
+            if alias is not None:
+                self.out.evidence[alias.name].dtypes += found
+        elif (counted := self.ranked(left)) is not None:
+            ranks = [r for r in map(_whole, right.elts) if r is not None]
+            if ranks:
+                self.out.evidence[counted].weak_rank = ranks[0]
+
+    def ranked(self, node: ast.expr) -> str | None:
+        """Return the tensor whose number of axes an expression is."""
+        base: ast.expr | None = None
+        if isinstance(node, ast.Attribute) and node.attr == "ndim":
+            base = node.value
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("dim", "ndimension")
+        ):
+            base = node.func.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len" and node.args:
+            shape = self.shape(node.args[0])
+            return shape.name if shape else None
+        alias = self.tensor(base) if base is not None else None
+        return alias.name if alias else None
+
+    # -- evidence in expressions ----------------------------------------------------------------------------------
+
+    def look(self, root: ast.expr) -> None:
+        for node in ast.walk(root):
+            if isinstance(node, ast.Attribute):
+                alias = self.tensor(node.value) if isinstance(node.value, ast.Name) else None
+                if alias is not None and node.attr in _TENSOR_ATTRIBUTES:
+                    self.out.evidence[alias.name].tensor += 1
+            elif isinstance(node, ast.Subscript):
+                self.extent(node)
+            elif isinstance(node, ast.Compare):
+                self.compared(node)
+            elif isinstance(node, ast.Call):
+                self.called(node)
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+                for side in (node.left, node.right):
+                    alias = self.tensor(side)
+                    if alias is not None:
+                        self.out.evidence[alias.name].tensor += 2
+
+    def compared(self, node: ast.Compare) -> None:
+        if not isinstance(node.left, ast.Name) or node.left.id not in self.out.evidence:
+            return
+        evidence = self.out.evidence[node.left.id]
+        for right in node.comparators:
+            options = right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else [right]
+            for option in options:
+                if isinstance(option, ast.Constant) and isinstance(option.value, str):
+                    evidence.texts.append(option.value)
+                elif isinstance(option, ast.Constant) and option.value is None:
+                    evidence.none = True
+
+    def called(self, node: ast.Call) -> None:
+        self.out.calls.append(node)
+        function = node.func
+        if isinstance(function, ast.Attribute) and function.attr in ("stride", "size") and node.args:
+            alias, index = self.tensor(function.value), _whole(node.args[0])
+            if alias is not None and index is not None:
+                self.at_least(alias, index)
+        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        if name in _FACTORIES:
+            for argument in node.args:
+                for part in argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument]:
+                    if isinstance(part, ast.Name) and part.id in self.out.evidence:
+                        self.out.evidence[part.id].scalar += 2
+        elif isinstance(function, ast.Attribute) and getattr(function.value, "id", "") == "torch":
+            for argument in node.args[:1]:
+                alias = self.tensor(argument)
+                if alias is not None:
+                    self.out.evidence[alias.name].tensor += 2
+
+
+def _whole(node: ast.expr | None) -> int | None:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _whole(node.operand)
+        return None if inner is None else -inner
+    return None
+
+
+def _dtype(node: ast.expr) -> str | None:
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "torch":
+        return node.attr
+    return None
+
+
+def common(names: list[str]) -> str | None:
+    """Return the most frequent of `names`, the first of several."""
+    return Counter(names).most_common(1)[0][0] if names else None
