@@ -235,8 +235,27 @@ def test_a_first_launch_spec_is_written_above_the_kernel(start):
     client.command("writeLaunchSpec", uri=uri, position={"line": 20, "character": 0})
     client.until(lambda: client.versions[uri] == 2)
     lines = client.texts[uri].splitlines()
-    assert lines[10].startswith("# tritonforge: launch a_ptr=fp16[4096, 4096] ")
-    assert lines[11] == "@triton.jit"
+    spec = lines.index("# tritonforge: launch a=fp16[M, K] b=fp16[K, N] M=4096 K=4096 N=4096")
+    assert lines[spec + 1] == "def matmul(a, b):"
+    assert not [d for d in client.pull(uri)["items"] if d["code"] == "launch-spec"]
+
+
+def test_a_wrong_launch_spec_is_marked_at_the_word_that_is_wrong(start):
+    client = start()
+    uri = client.open("matmul.py")
+    text = f"# tritonforge: launch a=fp16[M, K] b=fp61[K, M] K=8\n#   M=4 c='é🚀'\n{client.texts[uri]}"
+    client.change(
+        uri, text.replace("def matmul(", "# tritonforge: launch a=fp16[M, K] b=fp61[K, M]\n#   M=4 K=8\ndef matmul(")
+    )
+    found = [d for d in client.pull(uri)["items"] if d["code"] == "launch-spec"]
+    texts = client.texts[uri].splitlines()
+    marked = [
+        texts[d["range"]["start"]["line"]][d["range"]["start"]["character"] : d["range"]["end"]["character"]]
+        for d in found
+    ]
+    assert marked == ["a", "fp61"]
+    assert found[1]["message"] == "launch-spec: unknown dtype 'fp61'. Did you mean 'fp64'?"
+    assert [d["severity"] for d in found] == [1, 1]
 
 
 def test_unknown_values_in_the_clients_capabilities_are_survived(start):

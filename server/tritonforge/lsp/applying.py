@@ -43,24 +43,25 @@ async def apply(state: State, uri: str, offer: Offer) -> str:
 
 
 async def write_spec(state: State, snapshot: Snapshot, name: str) -> str:
-    """Insert a first launch spec above a kernel, for the user to correct.
+    """Insert a first launch spec above what launches a kernel, or above the kernel, for the user to correct.
 
     Raises:
         UsageError: the kernel is gone, or the client refused.
     """
-    from tritonforge.workload.discovery import example_spec
+    from tritonforge.workload.drafting import first_spec
 
     kernel = snapshot.kernel(name)
     if kernel is None:
         raise UsageError(f"{snapshot.name} defines no kernel {name!r} any more.")
-    line = kernel.range.start.line - 1
+    draft = first_spec(kernel, snapshot.analysis)
+    line = draft.line - 1
     text = snapshot.positions.line(line)
     indent = text[: len(text) - len(text.lstrip())]
     start = types.Position(line, 0)
     end = "\r\n" if "\r\n" in snapshot.text else "\n"
-    insert = types.TextEdit(types.Range(start, start), f"{indent}# tritonforge: launch {example_spec(kernel)}{end}")
+    insert = types.TextEdit(types.Range(start, start), draft.comment(indent, end))
     edit = state.client.edits(snapshot.uri, snapshot.version, [insert])
     problem = await state.client.edit(f"Write a launch spec for {kernel.name}", edit)
     if problem is not None:
         raise UsageError(f"The launch spec was not written: {problem}.")
-    return "Launch spec written; correct its sizes"
+    return f"Launch spec written above {draft.function}; correct its sizes"

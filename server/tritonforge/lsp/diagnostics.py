@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from lsprotocol import types
 
@@ -10,10 +11,15 @@ from tritonforge.config import Settings
 from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.domain.finding import Finding
 from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.source import Range
 from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.facts import Facts, is_fresh, moved_finding
+from tritonforge.workload.specified import spec_problems
+from tritonforge.workload.specs import SpecError
 
 SOURCE = "TritonForge"
+SPEC = "launch-spec"
+_WORD = re.compile(r"\w+")
 STALE = "(stale: found before an edit)"
 _SEVERITIES = {
     "error": types.DiagnosticSeverity.Error,
@@ -52,8 +58,26 @@ def findings_of(snapshot: Snapshot, facts: Facts, settings: Settings) -> tuple[S
 
 
 def diagnostics(snapshot: Snapshot, facts: Facts, settings: Settings) -> list[types.Diagnostic]:
-    """Return the diagnostics of a snapshot."""
-    return [diagnostic(one, snapshot) for one in findings_of(snapshot, facts, settings)]
+    """Return the diagnostics of a snapshot: its findings, and the launch specs that cannot be read."""
+    found = [diagnostic(one, snapshot) for one in findings_of(snapshot, facts, settings)]
+    return [*found, *(_spec_diagnostic(problem, snapshot) for problem in spec_problems(snapshot.analysis))]
+
+
+def _spec_diagnostic(problem: SpecError, snapshot: Snapshot) -> types.Diagnostic:
+    """Mark the word that begins at the character that is wrong; at the end of a line, its last character."""
+    line, column = problem.position.line, problem.position.column
+    text = snapshot.positions.line(line - 1)
+    column = min(column, max(len(text.rstrip()), 1))
+    word = _WORD.match(text, column - 1)
+    end = word.end() + 1 if word else column + 1
+    return types.Diagnostic(
+        range=snapshot.positions.range(Range.of(line, column, line, end)),
+        message=f"{SPEC}: {problem.reason} {problem.mend}".strip(),
+        severity=types.DiagnosticSeverity.Error,
+        code=SPEC,
+        source=SOURCE,
+        data={"kernel": ""},  # no action of a kernel treats it
+    )
 
 
 def diagnostic(one: Shown, snapshot: Snapshot) -> types.Diagnostic:

@@ -9,6 +9,7 @@ from tritonforge.domain.kernel import FileAnalysis, Kernel, RunnableEntry
 from tritonforge.domain.launch import Call, RecordedLaunch
 from tritonforge.domain.messages import Program, Record
 from tritonforge.jobs import JobError, Worker
+from tritonforge.workload.drafting import first_spec
 from tritonforge.workload.index import Way
 from tritonforge.workload.launches import pinned_among, to_launch, weight
 
@@ -91,7 +92,8 @@ def explain_nothing(
     kernel: Kernel, analysis: FileAnalysis, recordings: Sequence[Recording], ways: Sequence[Way]
 ) -> str:
     """Return one sentence that says why no launch of `kernel` is known, and what to do."""
-    mend = f"write a launch spec above it: # tritonforge: launch {example_spec(kernel)}"
+    draft = first_spec(kernel, analysis)
+    mend = f"write a launch spec above {draft.function}: # tritonforge: launch {draft.text}"
     elsewhere = [way for way in ways if way.file != analysis.file]
     if elsewhere:
         way = elsewhere[0]
@@ -106,16 +108,3 @@ def explain_nothing(
     if ran:
         return f"no launch of {kernel.name} was seen when running {', '.join(ran)}; {mend}"
     return f"nothing in this file runs {kernel.name}; {mend}"
-
-
-def example_spec(kernel: Kernel) -> str:
-    """Return the words of a first spec for `kernel`, to be written above it and corrected by who knows its sizes."""
-    words = []
-    for parameter in kernel.parameters:
-        if parameter.role == "pointer":
-            words.append(f"{parameter.name}=fp16[4096, 4096]")
-        elif parameter.role in ("scalar", "stride"):
-            words.append(f"{parameter.name}=4096")
-        elif parameter.constexpr and parameter.default is None:
-            words.append(f"{parameter.name}=64")
-    return " ".join([*words, "grid=4096"])
