@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tritonforge.domain.codec import CodecError, decode, encode
-from tritonforge.domain.launch import RecordedLaunch, Value
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.launch import Call, Launch, RecordedLaunch, Value
 
 HEADER = struct.Struct("<8sQQQ")
 """Magic, process id, launches beyond what is kept, timing samples that were lost."""
@@ -178,3 +179,37 @@ def read_counts(path: Path) -> tuple[dict[int, Kept], int]:
         if count:
             kept[slot] = Kept(count, tuple(ring[: min(taken, SAMPLES)]))
     return kept, beyond
+
+
+@dataclass(frozen=True)
+class TracedLaunchOf:
+    """A distinct launch of a whole traced command, with the kernel it is of."""
+
+    kernel: Kernel
+    launch: Launch
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A host call of a traced command and the ids of the launches it made, in order."""
+
+    call: Call
+    launches: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What tracing a command showed, all its processes together.
+
+    `launches` come in the order of first execution, ranked by time × count over all kernels. `failures` name what could
+    not be recorded or cannot be repeated. `processes` are those that launched something; `python` counts those that
+    could have been seen. `beyond`: launches that were made when no more distinct ones were kept.
+    """
+
+    command: tuple[str, ...]
+    launches: tuple[TracedLaunchOf, ...] = ()
+    calls: tuple[HostCall, ...] = ()
+    failures: tuple[TracedFailure, ...] = ()
+    processes: tuple[TracedProcess, ...] = ()
+    python: int = 0
+    beyond: int = 0

@@ -6,6 +6,7 @@ launch.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections.abc import Callable
@@ -32,6 +33,8 @@ class Recorder:
         self.sightings = sightings
         self.hosts = hosts
         self.on = True
+        self.kept = contextlib.ExitStack()
+        """What has to hold for as long as the process lives; never left."""
         self.tuning: set[int] = set()
         """Threads in which an autotuner measures: what it launches is not the program's."""
 
@@ -154,8 +157,7 @@ def pretended(recorder: Recorder, mode: Any, patches: Patches) -> None:
     """Take launches out of Triton's hands: there is no GPU. Autotuners use their first configuration."""
     from triton.runtime.jit import JITFunction
 
-    scope = first_configs()
-    scope.__enter__()
+    recorder.kept.enter_context(first_configs())
 
     @functools.wraps(JITFunction.run)
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
