@@ -32,9 +32,9 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-def print_lines(lines: Iterable[Line]) -> None:
-    """Print `lines` on stdout, in ASCII where its encoding shows nothing else."""
-    console = _Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+def print_lines(lines: Iterable[Line], *, stderr: bool = False) -> None:
+    """Print `lines` on stdout (or stderr), in ASCII where its encoding shows nothing else."""
+    console = _Console(stderr=stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
     shown = list(lines)
     if not _speaks_unicode(console.encoding):
         shown = to_ascii(shown)

@@ -9,23 +9,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tritonforge.analysis import analyze
 from tritonforge.diagnosis.assessment import Assessed, Yardstick, assess, with_time
 from tritonforge.diagnosis.program_shares import Shares, Taken
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Launch
 from tritonforge.domain.messages import Program
 from tritonforge.domain.profile import TimeDistribution
-from tritonforge.domain.program import RankedKernel
+from tritonforge.domain.program import ProgramResult, RankedKernel
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
-from tritonforge.workload.launches import distinct, matches, to_launch
+from tritonforge.workload.launches import distinct, to_launch
 from tritonforge.workload.program_launches import SeenLaunch, direct_call
+from tritonforge.workload.tracing_program import TracedProgram
 
 LEAST_SHARE = 0.01
 """Kernels below this share of the time are listed, but not judged: nothing is to be gained there."""
 MOST_JUDGED = 16
 _LAUNCHES_JUDGED = 4
+_LAUNCHES_PREDICTED = 8
 _ENOUGH = 0.95
 """Of a kernel's launches those are compiled that make up this share of its time."""
 _TRIALS = 1.2
@@ -67,12 +68,11 @@ async def rank(
         of predicted time, of all kernels that could be compiled.
     """
     predicted = shares.clock == "predicted"
-    sources = _Sources(root)
     ranked: list[RankedKernel] = []
     missing: list[str] = []
     for taken in shares.triton:
         share = taken.time_us / shares.total_us if shares.total_us else 0.0
-        found = sources.kernel_of(taken)
+        found = taken.seen.kernel if taken.seen is not None else None
         row = _row(taken, found, share)
         wanted = predicted or (share >= LEAST_SHARE and len(ranked) < MOST_JUDGED)
         if wanted and session is not None and found is not None and taken.seen is not None:
@@ -88,26 +88,6 @@ async def rank(
         f"class of {row.name}: {row.headroom_note}" for row in ranked if row.headroom_note and not row.bottleneck
     ]
     return tuple(_with_gain(row) for row in ranked), tuple(missing)
-
-
-class _Sources:
-    """Analyses of the files that kernels come from, each made once."""
-
-    def __init__(self, root: str) -> None:
-        self._root = Path(root)
-        self._kernels: dict[str, tuple[Kernel, ...]] = {}
-
-    def kernel_of(self, taken: Taken) -> Kernel | None:
-        if taken.seen is None:
-            return None
-        file = taken.seen.file
-        if file not in self._kernels:
-            try:
-                self._kernels[file] = analyze((self._root / file).read_bytes(), file).kernels
-            except OSError:
-                self._kernels[file] = ()  # generated source, a notebook cell, a file that is gone
-        recorded = taken.seen.launches[0].launch
-        return next((kernel for kernel in self._kernels[file] if matches(kernel, recorded)), None)
 
 
 def _row(taken: Taken, kernel: Kernel | None, share: float) -> RankedKernel:
@@ -127,7 +107,7 @@ def _row(taken: Taken, kernel: Kernel | None, share: float) -> RankedKernel:
         kernel=kernel,
         place=place,
         launches=launches,
-        headroom_note="" if kernel is not None else taken.place or "its source was not found",
+        headroom_note="" if kernel is not None else taken.place or (seen.why if seen is not None else ""),
         in_workspace=seen is not None and _is_own(seen.file),
     )
 
@@ -141,13 +121,15 @@ async def _judge(
 ) -> tuple[list[_Judged], str]:
     """Compile the launches that matter; a reason when none of them could be."""
     assert taken.seen is not None
-    chosen = taken.seen.launches if predicted else _largest(taken.seen.launches)
+    chosen = _commonest(taken.seen.launches) if predicted else _largest(taken.seen.launches)
     outcomes = await asyncio.gather(*(_assess(one, kernel, root, session, judge) for one in chosen))
     reason = next((said for _, said in outcomes if said), "")
     pairs = [(one, assessed) for one, (assessed, _) in zip(chosen, outcomes, strict=True) if assessed is not None]
     if predicted:
+        usable = [(one, assessed, assessed.prediction) for one, assessed in pairs if assessed.prediction]
+        stands_for = taken.seen.count / (sum(one.count for one, _, _ in usable) or 1)
         return [
-            _Judged(assessed.prediction.time_us * one.count, assessed) for one, assessed in pairs if assessed.prediction
+            _Judged(prediction.time_us * one.count * stands_for, assessed) for one, assessed, prediction in usable
         ], reason
     weights = [_weight(one, assessed) for one, assessed in pairs]
     whole = (
@@ -163,6 +145,10 @@ async def _judge(
         timed = with_time(assessed, TimeDistribution(mean, (mean, mean), round(runs)), judge) if mean else assessed
         judged.append(_Judged(time_us, timed))
     return judged, reason
+
+
+def _commonest(launches: Sequence[SeenLaunch]) -> list[SeenLaunch]:
+    return sorted(launches, key=lambda one: -one.count)[:_LAUNCHES_PREDICTED]
 
 
 def _all_sampled(launches: Sequence[SeenLaunch]) -> bool:
@@ -265,3 +251,37 @@ def _with_gain(row: RankedKernel) -> RankedKernel:
     if row.headroom is None:
         return row
     return dataclasses.replace(row, program_gain=1.0 / (1.0 - row.share * (1.0 - 1.0 / row.headroom)))
+
+
+def conclude(
+    command: Sequence[str],
+    program: TracedProgram,
+    shares: Shares,
+    ranked: tuple[tuple[RankedKernel, ...], Sequence[str]],
+    *,
+    judge: Yardstick | None = None,
+) -> ProgramResult:
+    """Put the ranking together with what is known of the whole run."""
+    kernels, missing = ranked
+    counted = shares.clock == "cupti"
+    gpus = program.times.gpus or tuple(dict.fromkeys(p.gpu for p in program.traced.trace.processes if p.gpu))
+    said = [*shares.missing, *missing, *program.failures]
+    if shares.clock == "predicted":
+        said.insert(0, "times: the program ran on no GPU, so they are predicted")
+        gpus = (judge.spec.name,) if judge is not None else ()
+    elif judge is not None and gpus and judge.ceilings.gpu != gpus[0]:
+        said.append(f"headroom: by the ceilings of {judge.ceilings.gpu}, but the program ran on {gpus[0]}")
+    return ProgramResult(
+        command=tuple(command),
+        exit_code=program.traced.exit_code,
+        wall_s=program.wall_s,
+        clock=shares.clock,
+        gpu=gpus[0] if gpus else None,
+        gpu_time_us=shares.total_us,
+        triton_share=shares.triton_us / shares.total_us if counted and shares.total_us else None,
+        other_share=1 - shares.triton_us / shares.total_us if counted and shares.total_us else None,
+        kernels=kernels,
+        other=shares.other,
+        missing=tuple(dict.fromkeys(said)),
+        processes=program.times.processes,
+    )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call, KernelLaunch, RecordedLaunch, Scalar, is_repeatable
-from tritonforge.domain.trace import Spool, TracedCall, TracedLaunch
+from tritonforge.domain.trace import Spool
+from tritonforge.workload.tracing_kernels import Sources
+from tritonforge.workload.tracing_spools import told
 
 
 @dataclass(frozen=True)
@@ -28,12 +31,17 @@ class SeenLaunch:
 
 @dataclass(frozen=True)
 class SeenKernel:
-    """A kernel of a program with its launches, in the order of their first sight."""
+    """A kernel of a program with its launches, in the order of their first sight.
+
+    `kernel` is None when its source cannot be had, `why` says why then.
+    """
 
     file: str
     name: str
     line: int
     launches: tuple[SeenLaunch, ...]
+    kernel: Kernel | None = None
+    why: str = ""
 
     @property
     def simple_name(self) -> str:
@@ -53,57 +61,35 @@ class SeenKernel:
         return sum(one.sampled_us or 0.0 for one in timed) / known * self.count if known else None
 
 
-def seen_kernels(spools: Sequence[Spool]) -> tuple[SeenKernel, ...]:
+def seen_kernels(spools: Sequence[Spool], sources: Sources) -> tuple[SeenKernel, ...]:
     """Return the kernels that the processes behind `spools` launched, in the order of their first launch."""
-    found: dict[tuple[str, str, int], list[tuple[int, SeenLaunch]]] = {}
-    by_name = {spool.name: spool for spool in spools}
+    found: dict[tuple[str, str, int], list[SeenLaunch]] = {}
+    calls = _calls(spools)
+    for one in told(spools):
+        launch = one.traced.launch
+        typical = statistics.median(one.samples) if one.samples else None
+        seen = SeenLaunch(launch, one.count, typical, calls.get(id(one.traced)))
+        found.setdefault((launch.kernel_file, launch.kernel, launch.kernel_line), []).append(seen)
+    kernels: list[SeenKernel] = []
+    for (file, name, line), launches in found.items():
+        resolved = sources.resolve(launches[0].launch)
+        kernel = None if resolved.unrepeatable else resolved.kernel
+        kernels.append(SeenKernel(file, name, line, tuple(launches), kernel, resolved.unrepeatable))
+    return tuple(kernels)
+
+
+def _calls(spools: Sequence[Spool]) -> dict[int, Call]:
+    """Return the first call that makes each launch, by the identity of the launch's record."""
+    found: dict[int, Call] = {}
     for spool in spools:
-        counts = _counts(spool)
-        calls = {slot: call for call in reversed(spool.calls) for slot in call.slots}
-        for traced in _described(spool, by_name):
-            count = counts.get(traced.slot, 0)
-            if count:
-                kept = spool.kept.get(traced.slot)
-                samples = kept.samples if kept else ()
-                typical = statistics.median(samples) if samples else None
-                launch = traced.launch
-                key = (launch.kernel_file, launch.kernel, launch.kernel_line)
-                found.setdefault(key, []).append(
-                    (traced.at, SeenLaunch(launch, count, typical, _call(calls.get(traced.slot))))
-                )
-    ordered = sorted(found.items(), key=lambda item: min(at for at, _ in item[1]))
-    return tuple(
-        SeenKernel(*key, tuple(one for _, one in sorted(launches, key=lambda pair: pair[0])))
-        for key, launches in ordered
-    )
-
-
-def _call(traced: TracedCall | None) -> Call | None:
-    if traced is None:
-        return None
-    name = f"{traced.function}@{traced.at}"
-    return Call(name, traced.file, traced.function, traced.arguments, traced.keywords, launches=traced.launches)
-
-
-def _counts(spool: Spool) -> dict[int, int]:
-    counts = {slot: kept.count for slot, kept in spool.kept.items()}
-    for graph in spool.graphs:
-        replays = spool.kept[graph.slot].count if graph.slot in spool.kept else 0
-        counts.pop(graph.slot, None)
-        for slot, times in graph.launches:
-            counts[slot] = counts.get(slot, 0) + replays * times
-    return counts
-
-
-def _described(spool: Spool, others: dict[str, Spool]) -> Iterable[TracedLaunch]:
-    """Return the launches behind a process's slots; a forked one goes on with those of the process it came from."""
-    described = {traced.slot: traced for traced in spool.launches}
-    seen = {spool.name}
-    while spool.process is not None and spool.process.parent in others and spool.process.parent not in seen:
-        spool = others[spool.process.parent]
-        seen.add(spool.name)
-        described = {traced.slot: traced for traced in spool.launches} | described
-    return described.values()
+        described = {traced.slot: id(traced) for traced in spool.launches}
+        for made in spool.calls:
+            name = f"{made.function}@{made.at}"
+            call = Call(name, made.file, made.function, made.arguments, made.keywords, launches=made.launches)
+            for slot in made.slots:
+                if slot in described:
+                    found.setdefault(described[slot], call)
+    return found
 
 
 def direct_call(launch: RecordedLaunch, *, layers: int = 0) -> Call | None:

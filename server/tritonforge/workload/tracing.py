@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,24 +30,35 @@ class Traced:
     kept: tuple[tuple[Resolved, tuple[Call, ...]], ...]
 
 
-def trace_command(command: Sequence[str], root: Path, *, arch: str = "sm_90") -> Traced:
+def trace_command(
+    command: Sequence[str],
+    root: Path,
+    *,
+    arch: str = "sm_90",
+    also: tuple[str, ...] = (),
+    look: Callable[[Injection], None] | None = None,
+) -> Traced:
     """Run `command`; what it launches is recorded, and it never notices.
 
     Args:
         command: the program and its arguments.
         root: the workspace that files are named by, and whose functions are host functions.
         arch: what a GPU is pretended to be where there is none.
+        also: further modules to start in each process.
+        look: called when the command has ended, before what its processes left is removed.
 
     Raises:
         CommandNotStarted: with the exit code that a shell gives.
     """
-    with injected(start=RECORDING, options={"root": str(root), "arch": arch}) as injection:
+    with injected(start=(*RECORDING, *also), options={"root": str(root), "arch": arch}) as injection:
         code, left = run_command(
             command,
             injection.environment(os.environ),
             marker=injection.marker,
             tidy=lambda: shutil.rmtree(injection.folder, ignore_errors=True),
         )
+        if look is not None:
+            look(injection)
         trace, kept = read_trace(tuple(command), root, injection.spools())
         failures = (*_around(command, injection, left), *trace.failures)
         return Traced(code, replace(trace, failures=failures, python=injection.processes()), kept)

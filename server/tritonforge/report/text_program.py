@@ -1,0 +1,156 @@
+"""`profile -- COMMAND` for people: the program's Triton kernels by share of GPU time, on one screen."""
+
+from __future__ import annotations
+
+from tritonforge.domain.program import ProgramResult, RankedKernel
+from tritonforge.report import wording
+from tritonforge.report.symbols import short_name
+from tritonforge.report.text import BLANK, Line, Span, Style, bar, indent, line, shortened, table, wrap
+from tritonforge.report.text_profile import labelled, next_steps
+
+_ROWS = 12
+_NAME = 34
+_BAR = 10
+_OTHERS = 4
+_OTHER_NAME = 48
+_SMALL = 0.01
+_WORTH = 1.005
+"""A gain below that is not worth a command."""
+
+
+def program_text(result: ProgramResult) -> list[Line]:
+    """Return the ranking: where the time went, each kernel with class and headroom, what is missing, the next step."""
+    out = [*_head(result), BLANK]
+    out += _ranking(result) or [line("No Triton kernel was launched.")]
+    if result.other:
+        out += [BLANK, *_other(result)]
+    if result.missing:
+        out.append(BLANK)
+        for sentence in result.missing:
+            out += labelled("Missing", wrap([Span(sentence, "muted")], width=88))
+    return [*out, *_next(result)]
+
+
+def _head(result: ProgramResult) -> list[Line]:
+    facts = [result.gpu or "no GPU", f"{wording.time_us(result.wall_s * 1e6)} in all"]
+    if result.processes > 1:
+        facts.append(f"{result.processes} processes on a GPU")
+    if result.exit_code:
+        facts.append(f"ended with {result.exit_code}")
+    head = wrap([Span(shortened(" ".join(result.command), 96), "title")])
+    head.append(line(Span(", ".join(facts), "muted")))
+    return [*head, *wrap(_where(result))]
+
+
+def _where(result: ProgramResult) -> list[Span | str]:
+    kernels = wording.plural(len(result.kernels), "Triton kernel")
+    if result.clock == "predicted":
+        gpu = f", as on {result.gpu}" if result.gpu else ""
+        return [Span("Nothing was measured.", "warn"), f" Shares are of the time predicted for {kernels}{gpu}."]
+    time = wording.time_us(result.gpu_time_us)
+    if result.clock == "sampled" or result.triton_share is None:
+        return [Span(time, "number"), f" in {kernels} (sampled); what is not Triton's is not known."]
+    return [
+        Span(time, "number"),
+        " of GPU time: ",
+        Span(wording.percent(result.triton_share), "number"),
+        f" in {kernels}, ",
+        Span(wording.percent(result.other_share), "number"),
+        " not Triton.",
+    ]
+
+
+def _ranking(result: ProgramResult) -> list[Line]:
+    shown = [k for n, k in enumerate(result.kernels) if n < 3 or (n < _ROWS and k.share >= _SMALL)]
+    if not shown:
+        return []
+    time = "predicted" if result.clock == "predicted" else "time"
+    heading = [Span(text, "muted") for text in ("#", "kernel", "share", "", time, "runs", "class", "headroom")]
+    rows = table([heading, *(_row(n, k) for n, k in enumerate(shown, 1))], right=(0, 3, 4, 5))
+    out = [rows[0]]
+    for row, kernel in zip(rows[1:], shown, strict=True):
+        out += [row, _below(kernel)]
+    rest = result.kernels[len(shown) :]
+    if rest:
+        together = wording.percent(sum(kernel.share for kernel in rest))
+        out.append(line(Span(f"and {len(rest)} more, {together} together", "muted")).indented(4))
+    return out
+
+
+def _row(rank: int, kernel: RankedKernel) -> list[Span | str]:
+    kind = kernel.bottleneck.kind if kernel.bottleneck is not None else "—"
+    style: Style = "good" if kind == "at-roofline" else "plain"
+    return [
+        str(rank),
+        Span(shortened(kernel.name, _NAME), "title"),
+        Span(bar(kernel.share, _BAR), "number"),
+        Span(wording.percent(kernel.share), "number"),
+        wording.time_us(kernel.time_us),
+        f"{kernel.count:,}",
+        Span(kind, style),
+        Span(_headroom(kernel), _headroom_style(kernel)),
+    ]
+
+
+def _headroom(kernel: RankedKernel) -> str:
+    if kernel.headroom is None:
+        return "—"
+    return "none" if kernel.headroom < 1.05 else f"up to {wording.factor(kernel.headroom)}"
+
+
+def _headroom_style(kernel: RankedKernel) -> Style:
+    return "warn" if kernel.headroom is not None and kernel.headroom >= 1.5 else "muted"
+
+
+def _below(kernel: RankedKernel) -> Line:
+    """Where the kernel is, and what the program would gain."""
+    place = shortened_place(wording.place(kernel.kernel) if kernel.kernel is not None else kernel.place)
+    gain = kernel.program_gain
+    remark = ""
+    if gain is not None and gain >= _WORTH:
+        remark = f"  at its roofline the program's GPU time would be {wording.factor(gain)} faster"
+    return line(Span(place + remark, "muted")).indented(4)
+
+
+def shortened_place(place: str, parts: int = 3) -> str:
+    """Return a place of a file outside the workspace by its last folders: the first say nothing of the kernel."""
+    if not place.startswith("/"):
+        return place
+    pieces = place.split("/")
+    return place if len(pieces) <= parts + 1 else "…/" + "/".join(pieces[-parts:])
+
+
+def _other(result: ProgramResult) -> list[Line]:
+    """What is not Triton's, by names that say what it is: several mangled names may mean one function."""
+    by_name: dict[str, tuple[float, int]] = {}
+    for kernel in result.other:
+        name = short_name(kernel.name)
+        share, count = by_name.get(name, (0.0, 0))
+        by_name[name] = (share + kernel.share, count + kernel.count)
+    largest = sorted(by_name.items(), key=lambda item: -item[1][0])
+    head = line(
+        Span("Not Triton ", "title"),
+        Span(wording.percent(result.other_share), "number"),
+        Span(", most of it:", "muted"),
+    )
+    rows = table(
+        [
+            [wording.percent(share), Span(shortened(name, _OTHER_NAME), "plain"), Span(f"{count:,} runs", "muted")]
+            for name, (share, count) in largest[:_OTHERS]
+        ],
+        right=(0,),
+    )
+    return [head, *indent(rows, 4)]
+
+
+def _next(result: ProgramResult) -> list[Line]:
+    """Point at the kernel whose roofline would gain the program most, one of the user's own if there is one."""
+    worth = [k for k in result.kernels if k.kernel is not None and (k.program_gain or 0.0) >= _WORTH]
+    own = [k for k in worth if k.in_workspace]
+    if not worth:
+        return []
+    best = max(own or worth, key=lambda k: k.program_gain or 0.0)
+    assert best.kernel is not None
+    whose = "" if best.in_workspace else " (a library's kernel)"
+    purpose = f"where the program can gain most, {wording.factor(best.program_gain)} at best{whose}"
+    return [BLANK, *next_steps([(f"tritonforge optimize {wording.kernel_path(best.kernel)}", purpose)])]
