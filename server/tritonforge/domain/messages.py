@@ -248,6 +248,48 @@ class Time(Request[TimeResult]):
 
 
 @dataclass(frozen=True)
+class CountResult:
+    """What a profiler said of the launches of one call.
+
+    `launches`: those that were profiled, in that order. `report`: the bytes of a Nsight Compute report; `pages`: its
+    CSV pages by name (`raw`, `sass`, `lines`), where they were asked for. `samples`: the tree of program-counter
+    samples that Proton wrote, as JSON, with a scope `launch0`, `launch1`, … for each launch. `tool` names the profiler
+    and its version. `refused` says in a sentence why nothing was counted, `mend` what to do about it, and `lasting`
+    that another try will end alike.
+    """
+
+    launches: tuple[RecordedLaunch, ...] = ()
+    report: bytes = b""
+    pages: Mapping[str, str] = field(default_factory=dict)
+    samples: str = ""
+    tool: str = ""
+    refused: str = ""
+    mend: str = ""
+    lasting: bool = False
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class Count(Request[CountResult]):
+    """Repeat each distinct launch of `kernels` that `call` makes once under a profiler, in a process of its own.
+
+    `level`: `ncu` reads hardware counters with Nsight Compute, `pcsampling` samples program counters with Proton.
+    `pages` asks for the report as CSV too, for a reader that knows no reports. At most `most` launches are profiled,
+    in at most `budget_s` seconds.
+    """
+
+    program: Program
+    call: Call
+    kernels: tuple[str, ...] = ()
+    level: Literal["ncu", "pcsampling"] = "ncu"
+    pages: bool = False
+    most: int = 8
+    budget_s: float = 120.0
+    lane: ClassVar[Lane] = "device"
+    result: ClassVar[type] = CountResult
+
+
+@dataclass(frozen=True)
 class MeasureCeilings(Request[Ceilings]):
     """Measure bandwidths of memory and L2, matrix rates and launch overhead of the worker's GPU."""
 
@@ -264,7 +306,7 @@ class Describe(Request[WorkerInfo]):
 
 
 JOBS: dict[str, type] = {
-    cls.__name__: cls for cls in (Record, Compile, Compare, CompareOnDevice, Time, MeasureCeilings, Describe)
+    cls.__name__: cls for cls in (Record, Compile, Compare, CompareOnDevice, Time, Count, MeasureCeilings, Describe)
 }
 
 FailureKind = Literal[

@@ -10,6 +10,7 @@ from tritonforge.domain.messages import (
     Compare,
     CompareOnDevice,
     Compile,
+    Count,
     Describe,
     MeasureCeilings,
     Record,
@@ -47,6 +48,7 @@ HANDLERS: dict[type, Callable[[Any, JobContext], Any]] = {
     Compare: _late("comparing_interpreted", "compare_interpreted"),
     CompareOnDevice: _late("on_device", "compare_on_device"),
     Time: _late("timing.job", "time_programs"),
+    Count: _late("counting", "count"),
     MeasureCeilings: _late("ceilings", "measure_ceilings"),
     Describe: _late("machine", "describe_machine"),
 }

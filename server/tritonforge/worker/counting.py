@@ -1,0 +1,145 @@
+"""The `Count` job: repeat launches under a profiler, in a process of its own, and bring home what it counted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tritonforge.domain.codec import CodecError, decode, encode
+from tritonforge.domain.launch import RecordedLaunch
+from tritonforge.domain.messages import Count, CountResult, Failure
+from tritonforge.worker import processes
+from tritonforge.worker.children import PACKAGE_ROOT
+from tritonforge.worker.counting_child import FAILURE, LAUNCHES, REQUEST, SAMPLES
+from tritonforge.worker.counting_refusals import NO_NCU, Refusal, refusal_of
+from tritonforge.worker.counting_tool import PAGES, find_ncu, ncu_command, version_of
+from tritonforge.worker.failures import JobContext, JobFailed
+
+_REPORT = "report"
+_TAIL = 20_000
+_PAGE_SECONDS = 60.0
+
+
+def count(request: Count, context: JobContext) -> CountResult:
+    """Answer a `Count` request.
+
+    What a profiler refuses is no failure of the job: the result says why, and a lesser level can be tried.
+
+    Raises:
+        JobFailed: `unsupported` without a GPU; `user-error`, `cuda-error` or `memory` when the program itself fails.
+    """
+    ncu = find_ncu() if request.level == "ncu" else None
+    if request.level == "ncu" and ncu is None:
+        return _refused(NO_NCU)
+    _let_go_of_memory()
+    with tempfile.TemporaryDirectory(prefix="tritonforge-count-") as name:
+        folder = Path(name)
+        (folder / REQUEST).write_text(json.dumps(encode(request)), encoding="utf-8")
+        child = [sys.executable, "-u", "-c", _program(), name]
+        log = folder / "log"
+        command = child if ncu is None else [*ncu_command(ncu, folder / _REPORT, log), *child]
+        context.progress("Counting with Nsight Compute" if ncu else "Sampling program counters", 0.1)
+        status, output = _run(command, request.budget_s)
+        said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        tool = f"Nsight Compute {version_of(ncu)}" if ncu else "Proton"
+        found = _found(folder, request, ncu)
+        if found is not None and found.launches:
+            context.progress("Reading what was counted", 0.9)
+            return CountResult(found.launches, found.report, found.pages, found.samples, tool, output=output)
+        failure = _failure(folder)
+        if failure is not None and not failure.message.startswith("Proton"):
+            raise JobFailed(failure.kind, failure.message, file=failure.file, line=failure.line, detail=failure.detail)
+        refused = refusal_of(said + (failure.message if failure else "") + output, status, tool)
+        return CountResult(
+            (), tool=tool, refused=refused.sentence, mend=refused.mend, lasting=refused.lasting, output=output
+        )
+
+
+def _refused(refusal: Refusal) -> CountResult:
+    return CountResult(refused=refusal.sentence, mend=refusal.mend, lasting=refusal.lasting)
+
+
+def _program() -> str:
+    # `-c` puts the current folder first on the path, where a user's `json.py` would stand in for the real one.
+    return (
+        f"import sys; sys.path[:] = [{PACKAGE_ROOT!r}, *filter(None, sys.path)]; "
+        "from tritonforge.worker.counting_child import main; main(sys.argv[1])"
+    )
+
+
+def _let_go_of_memory() -> None:
+    """Return what this lane keeps of the GPU's memory, which the profiled process needs."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        with contextlib.suppress(RuntimeError):
+            torch.cuda.empty_cache()
+
+
+def _run(command: list[str], seconds: float) -> tuple[int | None, str]:
+    """Run a command to its end; returns its exit status (None: it had to be stopped) and the end of what it printed."""
+    with tempfile.TemporaryFile() as out:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+        try:
+            status: int | None = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            # A profiler starts the program as its child, and outlives neither it nor us.
+            _end(process)
+        size = out.seek(0, os.SEEK_END)
+        out.seek(max(0, size - _TAIL))
+        return status, out.read().decode("utf-8", "replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 5.0
+    while process.poll() is None and time.monotonic() < deadline:
+        processes.kill([*processes.descendants(process.pid), process.pid])
+        time.sleep(0.01)
+
+
+def _found(folder: Path, request: Count, ncu: str | None) -> CountResult | None:
+    try:
+        launches = decode(tuple[RecordedLaunch, ...], json.loads((folder / LAUNCHES).read_text(encoding="utf-8")))
+    except (OSError, ValueError, CodecError):
+        return None
+    if ncu is None:
+        try:
+            return CountResult(launches, samples=(folder / SAMPLES).read_text(encoding="utf-8"))
+        except OSError:
+            return None
+    report = folder / f"{_REPORT}.ncu-rep"
+    if not report.is_file():
+        return None
+    pages = {name: _page(ncu, report, options) for name, options in PAGES.items()} if request.pages else {}
+    return CountResult(launches, report.read_bytes(), pages)
+
+
+def _page(ncu: str, report: Path, options: tuple[str, ...]) -> str:
+    try:
+        done = subprocess.run(
+            [ncu, "--import", str(report), *options],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PAGE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
+
+
+def _failure(folder: Path) -> Failure | None:
+    try:
+        failure: Failure = decode(Failure, json.loads((folder / FAILURE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, CodecError):
+        return None
+    return failure
