@@ -1,4 +1,4 @@
-"""`tritonforge profile`: one kernel on one screen."""
+"""`tritonforge profile`: one kernel on one screen, or a whole program's kernels on one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tritonforge.cli.commands.profile_program import MaybeProgram, Wanted, alone, output_option, profile_program
 from tritonforge.cli.commands.profile_report import show_report
 from tritonforge.cli.running import (
     Progress,
@@ -23,8 +24,8 @@ from tritonforge.cli.running import (
 from tritonforge.cli.selecting import Selected, select_one
 
 
-@click.command()
-@click.argument("kernel", metavar="PATH::KERNEL")
+@click.command(cls=MaybeProgram)
+@click.argument("kernel", metavar="PATH::KERNEL", required=False)
 @target_option()
 @click.option(
     "--report",
@@ -34,12 +35,25 @@ from tritonforge.cli.selecting import Selected, select_one
 )
 @no_run_option()
 @launch_option()
+@output_option()
 @format_option()
-def profile(kernel: str, report: Path | None, **options: Any) -> int:
+def profile(
+    kernel: str | None, report: Path | None, command: tuple[str, ...] | None, output: Path | None, **options: Any
+) -> int:
     """Say how long a kernel takes, what holds it back, and where.
 
     On a target with a GPU times are measured; elsewhere they are predicted from the compiled code, and say so.
+
+    With -- COMMAND, run a whole program as ever and rank its Triton kernels by share of GPU time on stderr when it has
+    ended, each with what holds it back and how much faster it could be; the exit code is the command's.
     """
+    if command is not None:
+        alone(kernel, report)
+        return profile_program(command, Wanted(options["target_name"], output, options["output_format"]))
+    if kernel is None:
+        raise click.UsageError("name a kernel as PATH::KERNEL, or a program after --.")
+    if output is not None:
+        raise click.UsageError("-o is for -- COMMAND; the JSON of a kernel goes to stdout.")
     if report is not None:
         return show_report(kernel, report, options["output_format"])
     selected = select_one(kernel)

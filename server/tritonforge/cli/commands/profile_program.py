@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,12 +44,23 @@ class MaybeProgram(click.Command):
         return [*super().collect_usage_pieces(ctx), "| -- COMMAND..."]
 
 
-def output_option() -> Any:
+def output_option() -> Callable[[Any], Any]:
     """Declare `-o`."""
     return click.option(
         "-o", "--output", metavar="FILE", type=click.Path(path_type=Path),
         help="With -- COMMAND: write the report as JSON there; the command keeps its stdout with --format json too.",
     )  # fmt: skip
+
+
+def alone(kernel: str | None, report: Path | None) -> None:
+    """Refuse what is about one kernel beside a program.
+
+    Raises:
+        click.UsageError: when there is any.
+    """
+    for given, what in ((kernel, "PATH::KERNEL"), (report, "--report")):
+        if given is not None:
+            raise click.UsageError(f"{what} and -- COMMAND are two different profiles.")
 
 
 @dataclass(frozen=True)
