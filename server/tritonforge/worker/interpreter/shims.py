@@ -10,7 +10,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle, np  # type: ignore[attr-defined,unused-ignore]
 
-from tritonforge.worker.interpreter import bfloat16, libdevice
+from tritonforge.worker.interpreter import bfloat16, libdevice, ptx, rewriting
 from tritonforge.worker.interpreter.running import (
     atomic,
     masked_load,
@@ -33,13 +33,24 @@ def install() -> None:
     _ignore_nan_as_gpus_do()
     bfloat16.install()
     libdevice.install()
+    rewriting.install()
     builder = interpreter.InterpreterBuilder
+    builder.create_inline_asm = ptx.create_inline_asm
     builder.create_masked_load = masked_load(builder.create_masked_load)
     builder.create_masked_store = masked_store(builder.create_masked_store)
     builder.create_atomic_rmw = atomic(builder.create_atomic_rmw, 3)
     builder.create_atomic_cas = atomic(builder.create_atomic_cas, None)
+    _allow_every_precision()
     interpreter._implicit_cvt = scalar_conversion(interpreter._implicit_cvt)
     interpreter.InterpretedFunction.run = run_interpreted
+
+
+def _allow_every_precision() -> None:
+    """Take every precision of `tl.dot` that a GPU's compiler takes: the interpreter computes them all alike."""
+    options = getattr(interpreter.interpreter_builder, "options", None)
+    if hasattr(options, "allowed_dot_input_precisions"):
+        allowed = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6", "hf32")
+        object.__setattr__(options, "allowed_dot_input_precisions", allowed)
 
 
 def _ignore_nan_as_gpus_do() -> None:

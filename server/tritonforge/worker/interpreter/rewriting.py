@@ -1,0 +1,79 @@
+"""Give kernels, as they are rewritten for interpretation, the values that they have when they are compiled.
+
+The interpreter runs a kernel as plain Python. Compiled, the variable of `for i in range(…)` is a 32-bit scalar of the
+device with methods such as `.to`, and so is a number that is handed to a helper; interpreted both are Python numbers.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import triton.language as tl
+from triton.runtime import interpreter
+
+_LOOPS = {"range", "tl.range"}
+_TO = "_tritonforge_to"
+_INDEX = "_tritonforge_index"
+
+
+def install() -> None:
+    """Patch the interpreter's rewriter, once, for the whole process."""
+    original = getattr(interpreter, "ASTTransformer", None)
+    rewriter = getattr(interpreter, "FunctionRewriter", None)
+    if original is None or rewriter is None:
+        return
+    # What is in the interpreter's module is put into a kernel's globals when it is rewritten.
+    setattr(interpreter, _TO, _to)
+    setattr(interpreter, _INDEX, _index)
+    rewriter.ast_transformer = _transformer(original)()
+
+
+def _transformer(original: Any) -> Any:
+    class Transformer(original):  # type: ignore[misc]
+        def visit_Assign(self, node: ast.Assign) -> Any:
+            node.value = self.visit(node.value)
+            if len(node.targets) > 1:
+                first, *others = node.targets
+                # `a = b = 0` assigns from right to left; the original takes one target only.
+                return [
+                    self.visit_Assign(ast.Assign([first], node.value)),
+                    *(ast.Assign([target], _loaded(first)) for target in others),
+                ]
+            return super().visit_Assign(node)
+
+        def visit_For(self, node: ast.For) -> Any:
+            self.generic_visit(node)
+            loops = isinstance(node.iter, ast.Call) and ast.unparse(node.iter.func) in _LOOPS
+            if loops and isinstance(node.target, ast.Name):
+                made = ast.Call(ast.Name(_INDEX, ast.Load()), [ast.Name(node.target.id, ast.Load())], [])
+                node.body.insert(0, ast.Assign([ast.Name(node.target.id, ast.Store())], made))
+            return node
+
+        def visit_Call(self, node: ast.Call) -> Any:
+            self.generic_visit(node)
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "to":
+                node.func.value = ast.Call(ast.Name(_TO, ast.Load()), [node.func.value], [])
+            return node
+
+    return Transformer
+
+
+def _loaded(target: ast.expr) -> ast.expr:
+    copied = ast.parse(ast.unparse(target), mode="eval").body
+    return copied
+
+
+def _to(value: Any) -> Any:
+    """Return a number as a scalar of the device, and anything else as it is."""
+    if isinstance(value, tl.constexpr):
+        value = value.value
+    if isinstance(value, (bool, int, float)):
+        return interpreter.interpreter_semantic.to_tensor(value, False)
+    return value
+
+
+def _index(value: Any) -> Any:
+    if type(value) is int:
+        return interpreter.interpreter_semantic.to_tensor(value, False)
+    return value
