@@ -37,7 +37,7 @@ def line_range(kernel: Kernel, line: int) -> Range:
 
 def timed(case: Case, *, grave: bool = True) -> Severity:
     """Return the severity that the evidence of `case` allows: a warning needs compiled or measured evidence."""
-    if case.compiled is None:
+    if case.compiled is None and case.counters is None:
         return "hint"
     return "warning" if grave else "information"
 

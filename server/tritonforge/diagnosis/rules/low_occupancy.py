@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tritonforge.diagnosis.case import Case
+from tritonforge.diagnosis.counted import waits_for_memory
 from tritonforge.diagnosis.finding import evidence, number, percent
 from tritonforge.diagnosis.rules.rule import Observation, Rule
 from tritonforge.diagnosis.signals.occupancy import LowOccupancy, low_occupancy
 from tritonforge.diagnosis.signals.roofline import standing
+from tritonforge.domain.provenance import Provenance
+
+_WAITS = 0.4
 
 
 def _look(case: Case) -> Iterable[Observation]:
@@ -17,19 +21,24 @@ def _look(case: Case) -> Iterable[Observation]:
         return
     known = standing(case)
     slow = known is not None and known.provenance == "measured"
-    waits = case.prediction is not None and case.prediction.dominant == "latency"
+    if case.counters is not None:
+        waits = waits_for_memory(case) >= _WAITS
+    else:
+        waits = case.prediction is not None and case.prediction.dominant == "latency"
+    origin: Provenance = "compiled" if case.compiled is not None else "measured"
     yield Observation(
         severity="warning" if slow or waits else "information",
         range=case.kernel.name_range,
         message=_message(low),
-        provenance="compiled",
+        provenance="measured" if low.achieved is not None else "compiled",
         evidence=evidence(
-            ("occupancy", low.occupancy.fraction, "1", "compiled"),
-            ("limiter", low.occupancy.limiter, "1", "compiled"),
-            ("programs_per_sm", low.occupancy.programs_per_sm, "1", "compiled"),
-            ("warps_per_sm", low.occupancy.warps_per_sm, "1", "compiled"),
-            ("registers", low.resources.registers, "registers per thread", "compiled"),
-            ("shared_bytes", low.resources.shared_bytes, "bytes per program", "compiled"),
+            ("occupancy", low.occupancy.fraction, "1", origin),
+            ("achieved_occupancy", low.achieved, "1", "measured"),
+            ("limiter", low.occupancy.limiter, "1", origin),
+            ("programs_per_sm", low.occupancy.programs_per_sm, "1", origin),
+            ("warps_per_sm", low.occupancy.warps_per_sm, "1", origin),
+            ("registers", low.resources.registers, "registers per thread", origin),
+            ("shared_bytes", low.resources.shared_bytes, "bytes per program", origin),
             ("registers_for_next_step", low.registers_for_next, "registers per thread", "derived"),
             ("shared_bytes_for_next_step", low.shared_for_next, "bytes per program", "derived"),
             (

@@ -19,7 +19,8 @@ _TUNING_MAY_HELP: frozenset[BottleneckClass] = frozenset(
 
 def _look(case: Case) -> Iterable[Observation]:
     seen = untuned(case)
-    if seen is None or (case.compiled is not None and classify(case).kind not in _TUNING_MAY_HELP):
+    judged = case.compiled is not None or case.counters is not None
+    if seen is None or (judged and classify(case).kind not in _TUNING_MAY_HELP):
         return
     standing = seen.standing
     yield Observation(

@@ -13,7 +13,7 @@ from tritonforge.domain.kernel import Access, Kernel, Loop
 _FEW = 16
 """Iterations up to which a scalar loop is not worth a block."""
 _WORTH_A_BLOCK = 64
-_DECIDES = 0.5
+DECIDES = 0.5
 """Share of samples in a loop from which it decides the launch's time."""
 
 
@@ -50,7 +50,7 @@ def dominant_scalar_loop(case: Case) -> ScalarLoop | None:
     """Return the scalar loop that is the serial length of the program, if there is one."""
     sampled = _most_sampled(case)
     if sampled is not None:
-        return sampled if (sampled.samples or 0.0) >= _DECIDES else None
+        return sampled if (sampled.samples or 0.0) >= DECIDES else None
     compiled = case.compiled
     if compiled is None or compiled.work is None:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonforge.diagnosis.case import Case
+from tritonforge.diagnosis.counted import busiest
 from tritonforge.diagnosis.signals.roofline import NEAR_ROOFLINE, Standing, standing
 from tritonforge.diagnosis.sizes import fixed_values, tile_sizes
 
@@ -31,6 +32,9 @@ def untuned(case: Case) -> Untuned | None:
         (name, str(sizes.get(name, values[0].text))) for name in kernel.tiles if (values := fixed_values(kernel, name))
     )
     if not fixed:
+        return None
+    top = busiest(case)
+    if top is not None and top[0] in {"dram", "tensor"} and top[1] >= NEAR_ROOFLINE:
         return None
     known = standing(case)
     if known is not None and known.fraction >= NEAR_ROOFLINE:
