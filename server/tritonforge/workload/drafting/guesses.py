@@ -9,7 +9,7 @@ _LABELS = re.compile(r"(^|_)(targets?|labels?|input_ids|token_ids|ids?|tokens?)$
 _OFFSETS = re.compile(r"cu_seq|cu_?lens|(^|_)(offs?|offsets|indptr|splits|bounds)$", re.IGNORECASE)
 _INDEX = re.compile(
     r"(^|_)(idx|idxs|index|indexes|indices|ind|table|tables|positions?|pos|slots?|perm|experts?|rows|cols|topk_ids|"
-    r"slot_mapping|row_ids|col_ids)$",
+    r"slot_mapping|row_ids|col_ids|starts?)$",
     re.IGNORECASE,
 )
 _LENGTHS = re.compile(r"(^|_)(lens|lengths|seqlens|seq_lens|counts|context_lens)$", re.IGNORECASE)

@@ -44,7 +44,8 @@ def host_words(host: HostFunction, kernel: Kernel, analysis: FileAnalysis) -> st
     if not tensors:
         return None
     shaped = _ranked(tensors, host, reading, analysis)
-    sizes = _Sizes(shaped, reading, {p.name for p in host.parameters})
+    compiled_in = {value.text for site in kernel.launch_sites for _, value in site.constexprs if site.host == host.name}
+    sizes = _Sizes(shaped, reading, {p.name for p in host.parameters}, compiled_in)
     by_name = {one.name: one for one in shaped}
     words = []
     for parameter in wanted:
@@ -210,8 +211,8 @@ def _is_plain(node: ast.expr) -> bool:
 class _Sizes:
     """One number and one name for each set of extents that are equal."""
 
-    def __init__(self, shaped: list[_Shaped], reading: Reading, taken: set[str]) -> None:
-        self.shaped, self.reading, self.taken = shaped, reading, taken
+    def __init__(self, shaped: list[_Shaped], reading: Reading, taken: set[str], compiled_in: set[str]) -> None:
+        self.shaped, self.reading, self.taken, self.compiled_in = shaped, reading, taken, compiled_in
         self.ranks = {one.name: one.rank for one in shaped}
         self.parent: dict[Extent, Extent] = {(o.name, axis): (o.name, axis) for o in shaped for axis in range(o.rank)}
         self.anchored: set[Extent] = set()
@@ -301,6 +302,8 @@ class _Sizes:
                 size = size_guess(name) if rank > 2 or len(name) > 1 or name == "V" else None
                 if size is not None:
                     break
+            if size is None and rank > 2 and self.compiled_in & set(self.names_of(members)):
+                size = 64 if root[1] == rank - 1 else 4  # a size that is compiled in unrolls loops and fills registers
             if size is None:
                 size = _ELEMENTWISE if only_flat else _BY_RANK.get(rank, (8,) * rank)[root[1]]
             self.values[root] = size
