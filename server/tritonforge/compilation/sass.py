@@ -52,6 +52,15 @@ def read_instructions(
     }
 
 
+def instruction_lines(
+    sass: str, file: str, *, callers: Mapping[Frame, Sequence[int]] | None = None, default_line: int | None = None
+) -> list[tuple[str, int | None]]:
+    """Return mnemonic and line of `file` of every instruction in order, placed as `read_instructions` places them."""
+    stream, _ = read_stream(sass)
+    lines = _lines(stream, file, callers or {}, default_line)
+    return [(instruction.mnemonic, line) for instruction, line in zip(stream, lines, strict=True)]
+
+
 def _covered(spans: Iterable[Span]) -> set[int]:
     return {index for start, end in spans for index in range(start, end)}
 

@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 from tritonforge.diagnosis.assessment import Assessed, Yardstick, assess, ranked, require_launches, with_time
+from tritonforge.diagnosis.counting import with_counters
 from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.diagnosis.heat import heat_of
 from tritonforge.diagnosis.plausible import refused
+from tritonforge.domain.counters import CounterChoice
 from tritonforge.domain.finding import Bottleneck
 from tritonforge.domain.profile import Profile
 from tritonforge.domain.results import ProfileResult
 from tritonforge.jobs.session import Session
 from tritonforge.profiling.measuring import PROFILE_SAMPLES, measure
 from tritonforge.profiling.statistics import summarise
+from tritonforge.store import Store
 from tritonforge.workload.launches import to_launch
 from tritonforge.workload.subject import Subject
 
 NO_GPU = "times: this target has no GPU, so they are predicted"
-NO_COUNTERS = "hardware counters and stall reasons: not read by this version"
 
 
 async def profile(
-    subject: Subject, session: Session, judge: Yardstick | None, *, budget_s: float = 20.0
+    subject: Subject,
+    session: Session,
+    judge: Yardstick | None,
+    *,
+    budget_s: float = 20.0,
+    counters: CounterChoice = "none",
+    store: Store | None = None,
 ) -> tuple[ProfileResult, tuple[Assessed, ...]]:
     """Profile every launch of the subject's kernel.
+
+    Args:
+        subject: the kernel and the calls to profile it on.
+        session: of the target.
+        judge: the GPU to judge by.
+        budget_s: seconds for measuring times.
+        counters: where counters should come from; the best source takes ten seconds more.
+        store: remembers which source the target allows.
 
     Returns:
         The result, and the assessed launches it was made from.
@@ -30,11 +46,12 @@ async def profile(
     Raises:
         JobError: when a call cannot be repeated, compiled or timed.
         NoLaunchKnown: when no call launches the kernel.
+        CountersRefused: when the source of counters that was named does not work on the target.
     """
     kernel = subject.kernel
     assessed = await assess(session, subject.program(), kernel, subject.calls, judge, pinned=subject.pinned)
     require_launches(assessed, kernel, subject.calls)
-    missing = [NO_COUNTERS]
+    missing: list[str] = []
     times = {}
     notes: tuple[str, ...] = ()
     if session.measures:
@@ -56,7 +73,10 @@ async def profile(
         timed = [with_time(one, times[one.launch.id], judge) if one.launch.id in times else one for one in assessed]
         assessed = ranked(timed, kernel, subject.pinned)
     else:
-        missing.insert(0, NO_GPU)
+        missing.append(NO_GPU)
+    counted = await with_counters(subject, session, assessed, counters, store)
+    assessed = counted.assessed
+    missing += counted.missing
     profiles = tuple(
         Profile(
             kernel=kernel,
@@ -70,8 +90,9 @@ async def profile(
             stalls=heat.stalls,
             lines=heat.lines,
             lines_provenance=heat.provenance,
+            counters_source=counted.source if one.case.counters is not None else "none",
             missing=tuple(missing),
-            notes=notes,
+            notes=(*notes, *counted.notes),
         )
         for one in assessed
         for heat in (heat_of(one.case),)

@@ -50,3 +50,21 @@ class Counters:
     stalls: Mapping[str, float] = field(default_factory=dict)
     lines: Mapping[int, LineCounters] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+
+
+CounterLevel = Literal["ncu", "pcsampling", "none"]
+"""Where counters come from, best first."""
+CounterChoice = Literal["auto", "ncu", "pcsampling", "none"]
+"""What a person asks for: `auto` is the best that works."""
+
+
+@dataclass(frozen=True)
+class CounterAccess:
+    """What was found out about counters on a target: the best level that works, and why each better one does not.
+
+    `refusals` maps a level to a sentence with its mend. `seen_at` in seconds since 1970.
+    """
+
+    level: CounterLevel
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    seen_at: float = 0.0

@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 from tritonforge.domain.candidate import Trial
 from tritonforge.domain.codec import CodecError, decode, encode
 from tritonforge.domain.compilation import Compilation
+from tritonforge.domain.counters import CounterAccess
 from tritonforge.domain.launch import Call
 from tritonforge.domain.profile import Ceilings, Profile
 from tritonforge.domain.results import OptimizeResult
@@ -156,6 +157,14 @@ class Store:
     def ceilings_for(self, gpu: str, driver: str, versions: Mapping[str, str]) -> Ceilings | None:
         """Return the measured ceilings of `gpu` with that driver and those versions."""
         return self._one(Ceilings, "ceilings", ceilings_key(gpu, driver, versions))
+
+    def put_counter_access(self, target: tuple[str | None, ...], access: CounterAccess) -> None:
+        """Remember what was found out about counters on `target`: whatever tells targets apart."""
+        self._put("counters", content_key("counters", target), access)
+
+    def counter_access(self, target: tuple[str | None, ...]) -> CounterAccess | None:
+        """Return what `put_counter_access` was given last for `target`."""
+        return self._one(CounterAccess, "counters", content_key("counters", target))
 
     def size(self) -> int:
         """Return the bytes of all kept values, compressed."""

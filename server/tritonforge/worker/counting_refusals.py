@@ -67,7 +67,7 @@ _KNOWN: tuple[tuple[str, Refusal], ...] = (
     (r"No module named 'triton\.profiler'|libproton|Unknown mode|unsupported mode", _NO_PROTON),
     (r"No kernels were profiled", _NO_LAUNCH),
 )
-"""What is looked for, whatever the case of its letters, in order: a later sentence often follows from an earlier one."""
+"""What is looked for, whatever the case of its letters. In order: a later sentence often follows from an earlier."""
 _ERROR = re.compile(r"^==ERROR==\s*(.+)$", re.MULTILINE)
 
 

@@ -22,6 +22,7 @@ from tritonforge.cli.running import (
     target_option,
 )  # fmt: skip
 from tritonforge.cli.selecting import Selected, select_one
+from tritonforge.domain.counters import CounterChoice
 
 
 @click.command(cls=MaybeProgram)
@@ -32,6 +33,13 @@ from tritonforge.cli.selecting import Selected, select_one
     metavar="FILE.ncu-rep",
     type=click.Path(path_type=Path),
     help="Read a Nsight Compute report made elsewhere instead of running anything; PATH may be a folder then.",
+)
+@click.option(
+    "--counters",
+    type=click.Choice(["auto", "ncu", "pcsampling", "none"]),
+    default="auto",
+    show_default=True,
+    help="Where hardware counters come from: Nsight Compute, program-counter sampling, or the best that works.",
 )
 @no_run_option()
 @launch_option()
@@ -65,6 +73,7 @@ async def _profile(
     workspace: Workspace,
     *,
     target_name: str | None,
+    counters: CounterChoice,
     no_run: bool,
     pin: str | None,
     output_format: str,
@@ -82,7 +91,7 @@ async def _profile(
             subject = await workload.subject_of(kernel, session)
             progress.say(f"profiling {kernel.name} …")
             judge = yardstick(session, ceilings=await ceilings_of(session, workspace.store))
-            result, _ = await profile_kernel(subject, session, judge)
+            result, _ = await profile_kernel(subject, session, judge, counters=counters, store=workspace.store)
             workspace.remember_pin(kernel, pin, [one.launch for one in result.profiles])
     emit(
         output_format,

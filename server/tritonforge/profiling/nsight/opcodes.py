@@ -17,6 +17,8 @@ _WARP_SHAPES = {
 """M, N and K of a matrix instruction of one warp, as its modifier spells them ("Warp-level matrix" in the PTX ISA)."""
 _GROUP_SHAPE = re.compile(r"^(\d+)x(\d+)x(\d+)$")
 _WARPS_PER_GROUP = 4
+INSTRUCTION_BYTES = 16
+"""On every chip since Volta."""
 
 
 def split(sass: str) -> tuple[str, str, str]:
