@@ -48,8 +48,6 @@ def measure(launches: Sequence[Repeatable], request: Time, began: float, context
 
     def rounds(step_us: float, *, strict: bool, around: Around = _bare) -> Rounds:
         batches = [judging.batch_size(time_us - less, step_us) for time_us in first]
-        if max(batches) > 1:
-            notes.append(f"samples of short launches are means of up to {max(batches)} launches, each timed by itself")
         until = began + request.budget_s
         return take_rounds(
             bench, health, launches, batches,
@@ -83,8 +81,12 @@ def measure(launches: Sequence[Repeatable], request: Time, began: float, context
                 notes.append(
                     f"the host was late in {taken.late_kept} of {len(taken.kept)} rounds: times may be too long"
                 )
+    largest = max(len(one) for one in taken.kept[0])
+    if largest > 1:
+        notes.append(f"samples of short launches are means of up to {largest} launches, each timed by itself")
     if len(taken.kept) < request.samples:
-        notes.append(f"{len(taken.kept)} of {request.samples} rounds, to keep within {request.budget_s:g} s")
+        short = f"to keep within {request.budget_s:g} s" if taken.out_of_time else "as the host was late too often"
+        notes.append(f"{len(taken.kept)} of {request.samples} rounds, {short}")
     return Measured(samples, clock, (*notes, *health.notes(), *_slowing(taken)))
 
 

@@ -48,13 +48,15 @@ class Rounds:
     """Rounds that count, and what was seen on the way.
 
     `names`: kernels in the order of launching, those of rounds that do not count too. `late`: rounds in which the host
-    was late at least once. `flush_us` and `clock_mhz` are one value for each launch, in time's order.
+    was late at least once; `late_kept` of them count for want of others. `flush_us` and `clock_mhz` are one value for
+    each launch, in time's order.
     """
 
     kept: list[Row] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     late: int = 0
     late_kept: int = 0
+    out_of_time: bool = False
     flush_us: list[float] = field(default_factory=list)
     clock_mhz: list[float] = field(default_factory=list)
 
@@ -99,6 +101,7 @@ def take_rounds(
     while len(taken.kept) < wanted and tries < _TRIES_PER_ROUND * wanted:
         enough = len(taken.kept) + len(spare) >= min(LEAST_ROUNDS, wanted)
         if enough and time.perf_counter() > until:
+            taken.out_of_time = True
             break
         row: Row = [[] for _ in launches]
         order = [i for i, count in enumerate(batches) for _ in range(count)]
@@ -117,8 +120,8 @@ def take_rounds(
         was_late = any(queued.late for _, queued in in_time)
         if was_late:
             taken.late += 1
-            bench.wait_longer()
         if was_late and strict:
+            bench.wait_longer()
             spare.append(row)
         else:
             taken.kept.append(row)
