@@ -33,6 +33,8 @@ _TRIALS = 1.2
 """A kernel that ran that much more often than it was launched ran in trials or replays as well."""
 _BEYOND = 1.15
 """A floor that much above the measured time is wrong: the kernel reads only a part of its tensors."""
+_SMALLEST_US = 1.0
+"""About what an empty kernel takes on the device."""
 
 _JIT = re.compile(r"(?:\w+\.)*jit\b")
 _TUNING = re.compile(r"(?:\w+\.)*(?:autotune|heuristics)\b")
@@ -61,26 +63,28 @@ async def rank(
         root: the workspace root.
         session: where kernels are compiled; None leaves classes and headroom out.
         judge: the GPU whose ceilings give each kernel's floor.
-        on_kernel: told the name of each kernel before it is judged.
+        on_kernel: told the name of each kernel that has been judged.
 
     Returns:
         The kernels, the largest share first, and sentences about what is missing. With no measured time the shares are
         of predicted time, of all kernels that could be compiled.
     """
     predicted = shares.clock == "predicted"
-    ranked: list[RankedKernel] = []
-    missing: list[str] = []
-    for taken in shares.triton:
+
+    async def row_of(place: int, taken: Taken) -> RankedKernel:
         share = taken.time_us / shares.total_us if shares.total_us else 0.0
-        found = taken.seen.kernel if taken.seen is not None else None
-        row = _row(taken, found, share)
-        wanted = predicted or (share >= LEAST_SHARE and len(ranked) < MOST_JUDGED)
-        if wanted and session is not None and found is not None and taken.seen is not None:
-            if on_kernel:
-                on_kernel(taken.name)
-            judged, reason = await _judge(taken, found, root, session, judge, predicted=predicted)
-            row = _with_judgement(row, judged, reason, predicted=predicted)
-        ranked.append(row)
+        row = _row(taken, share)
+        worth = predicted or (share >= LEAST_SHARE and place < MOST_JUDGED)
+        if not worth or session is None or row.kernel is None:
+            return row
+        judged, reason = await _judge(taken, row.kernel, root, session, judge, predicted=predicted)
+        if on_kernel:
+            on_kernel(taken.name)
+        return _with_judgement(row, judged, reason, predicted=predicted)
+
+    # All at once: the worker has a lane for each core, and a queue.
+    ranked = list(await asyncio.gather(*(row_of(place, taken) for place, taken in enumerate(shares.triton))))
+    missing: list[str] = []
     if predicted:
         ranked, unknown = _shared_out(ranked)
         missing += [f"times of {', '.join(unknown)}: could not be compiled, so not predicted either"] if unknown else []
@@ -90,8 +94,9 @@ async def rank(
     return tuple(_with_gain(row) for row in ranked), tuple(missing)
 
 
-def _row(taken: Taken, kernel: Kernel | None, share: float) -> RankedKernel:
+def _row(taken: Taken, share: float) -> RankedKernel:
     seen = taken.seen
+    kernel = seen.kernel if seen is not None else None
     place = taken.place or (f"{seen.file}:{seen.line}" if seen is not None else "")
     launches: tuple[Launch, ...] = ()
     if kernel is not None and seen is not None:
@@ -223,7 +228,8 @@ def _with_judgement(row: RankedKernel, judged: list[_Judged], reason: str, *, pr
 def _headroom(judged: Sequence[_Judged]) -> tuple[float | None, str]:
     """Return time / floor over the launches that were judged: how much faster the kernel could be at most.
 
-    The floor of a launch is what its bytes and FLOPs take at the ceilings (Williams, Waterman and Patterson, 2009).
+    The floor of a launch is what its bytes and FLOPs take at the ceilings (Williams, Waterman and Patterson, 2009), but
+    no less than an empty kernel takes.
     """
     time_us = floor_us = 0.0
     for one in judged:
@@ -231,12 +237,18 @@ def _headroom(judged: Sequence[_Judged]) -> tuple[float | None, str]:
         if place is None or place.fraction is None:
             return None, "no ceilings are known"
         time_us += one.time_us
-        floor_us += one.time_us * place.fraction
+        mean_us = (one.assessed.launch.time_us or 0.0) or _predicted_us(one.assessed)
+        least = _SMALLEST_US / mean_us if mean_us > _SMALLEST_US else 1.0
+        floor_us += one.time_us * max(place.fraction, least)
     if floor_us <= 0 or time_us <= 0:
         return None, "its launches move no bytes that are known"
     if floor_us > _BEYOND * time_us:
         return None, "it runs above its roofline, so it uses only a part of its tensors or a cache"
     return max(1.0, time_us / floor_us), ""
+
+
+def _predicted_us(assessed: Assessed) -> float:
+    return assessed.prediction.time_us if assessed.prediction is not None else 0.0
 
 
 def _shared_out(rows: Sequence[RankedKernel]) -> tuple[list[RankedKernel], list[str]]:
@@ -268,7 +280,7 @@ def conclude(
     said = [*shares.missing, *missing, *program.failures]
     if shares.clock == "predicted":
         said.insert(0, "times: the program ran on no GPU, so they are predicted")
-        gpus = (judge.spec.name,) if judge is not None else ()
+        gpus = ()
     elif judge is not None and gpus and judge.ceilings.gpu != gpus[0]:
         said.append(f"headroom: by the ceilings of {judge.ceilings.gpu}, but the program ran on {gpus[0]}")
     return ProgramResult(
@@ -284,4 +296,5 @@ def conclude(
         other=shares.other,
         missing=tuple(dict.fromkeys(said)),
         processes=program.times.processes,
+        predicted_for=judge.spec.name if judge is not None and shares.clock == "predicted" else None,
     )

@@ -105,6 +105,7 @@ class OtherKernel:
 class ProgramResult:
     """A program's Triton kernels by share of GPU time, the largest first.
 
+    `gpu` is what it ran on, None when it ran on none; `predicted_for` the GPU whose figures times were predicted with.
     `triton_share` and `other_share` are None when only Triton's kernels could be timed. `missing` are sentences about
     what is not known and why.
     """
@@ -121,3 +122,4 @@ class ProgramResult:
     other: tuple[OtherKernel, ...] = ()
     missing: tuple[str, ...] = ()
     processes: int = 0
+    predicted_for: str | None = None

@@ -21,6 +21,7 @@ def program_json(result: ProgramResult) -> Json:
             "wall_s": number(result.wall_s),
             "gpu": result.gpu,
             "clock": result.clock,
+            "predicted_for": result.predicted_for,
             "processes": result.processes,
             "gpu_time_us": number(result.gpu_time_us) if measured else None,
             "triton_share": number(result.triton_share),

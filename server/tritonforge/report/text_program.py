@@ -45,7 +45,7 @@ def _head(result: ProgramResult) -> list[Line]:
 def _where(result: ProgramResult) -> list[Span | str]:
     kernels = wording.plural(len(result.kernels), "Triton kernel")
     if result.clock == "predicted":
-        gpu = f", as on {result.gpu}" if result.gpu else ""
+        gpu = f", as on {result.predicted_for}" if result.predicted_for else ""
         return [Span("Nothing was measured.", "warn"), f" Shares are of the time predicted for {kernels}{gpu}."]
     time = wording.time_us(result.gpu_time_us)
     if result.clock == "sampled" or result.triton_share is None:
@@ -108,7 +108,7 @@ def _below(kernel: RankedKernel) -> Line:
     gain = kernel.program_gain
     remark = ""
     if gain is not None and gain >= _WORTH:
-        remark = f"  at its roofline the program's GPU time would be {wording.factor(gain)} faster"
+        remark = f"  all kernels together {wording.factor(gain)} faster if it reached its roofline"
     return line(Span(place + remark, "muted")).indented(4)
 
 
