@@ -80,7 +80,6 @@ class Workspace:
         Only files that the user named are ever run, and only without `--no-run`; `named` holds the others of them.
         `pin` is the launch to rank first.
         """
-
         if pin == UNPIN:
             for kernel in selected.kernels:
                 self.store.pin(kernel.file, kernel.name, ())

@@ -18,11 +18,13 @@ class Abilities:
     pulls_diagnostics: bool = False
     refreshes_diagnostics: bool = False
     refreshes_lenses: bool = False
+    refreshes_hints: bool = False
     shows_progress: bool = False
     applies_edits: bool = False
     versioned_edits: bool = False
     resolves_actions: bool = False
     action_literals: bool = False
+    watches_files: bool = False
     markdown: bool = True
 
     @classmethod
@@ -38,10 +40,12 @@ class Abilities:
             pulls_diagnostics=get_capability(said, "text_document.diagnostic", None) is not None,
             refreshes_diagnostics=has("workspace.diagnostics.refresh_support"),
             refreshes_lenses=has("workspace.code_lens.refresh_support"),
+            refreshes_hints=has("workspace.inlay_hint.refresh_support"),
             shows_progress=has("window.work_done_progress"),
             applies_edits=has("workspace.apply_edit"),
             versioned_edits=has("workspace.workspace_edit.document_changes"),
             resolves_actions="edit" in (resolvable or ()) and has("text_document.code_action.data_support"),
+            watches_files=has("workspace.did_change_watched_files.dynamic_registration"),
             action_literals=has("text_document.code_action.code_action_literal_support"),
             markdown=formats is None or types.MarkupKind.Markdown in formats,
         )
@@ -98,6 +102,15 @@ class Client:
             self._forget(self._server.workspace_diagnostic_refresh_async(None))
         if self.can.refreshes_lenses:
             self._forget(self._server.workspace_code_lens_refresh_async(None))
+        if self.can.refreshes_hints:
+            self._forget(self._server.workspace_inlay_hint_refresh_async(None))
+
+    def watch(self, *globs: str) -> None:
+        """Ask the client to tell of files that change, where it can."""
+        if self.can.watches_files:
+            options = types.DidChangeWatchedFilesRegistrationOptions([types.FileSystemWatcher(glob) for glob in globs])
+            wish = types.Registration("tritonforge-files", types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
+            self._forget(self._server.client_register_capability_async(types.RegistrationParams([wish])))
 
     def publish(self, uri: str, version: int | None, diagnostics: Sequence[types.Diagnostic]) -> None:
         """Push diagnostics to a client that cannot pull."""

@@ -10,16 +10,19 @@ from lsprotocol import types
 from tritonforge.domain.kernel import Kernel
 from tritonforge.lsp import names, summary
 from tritonforge.lsp.client import Client
+from tritonforge.lsp.code_lens import Ways, run_to_record
 from tritonforge.lsp.diagnostics import SOURCE
 from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.facts import Facts, Offer
+from tritonforge.workload.index import Way
 
 REWRITE, QUICK_FIX = types.CodeActionKind.RefactorRewrite, types.CodeActionKind.QuickFix
+MOST_OFFERED = 3
 Action = types.CodeAction | types.Command
 
 
 def code_actions(
-    snapshot: Snapshot, facts: Facts, client: Client, params: types.CodeActionParams, *, trusted: bool
+    snapshot: Snapshot, facts: Facts, client: Client, params: types.CodeActionParams, ways: Ways, *, trusted: bool
 ) -> list[Action]:
     """Return what can be done at a range."""
     actions: list[types.CodeAction] = []
@@ -38,6 +41,8 @@ def code_actions(
             ]
         if trusted and snapshot.path is not None:
             actions.append(_optimize(f"Optimize kernel {kernel.name}", kernel, snapshot, REWRITE))
+            actions += _record(kernel, snapshot, ways.get(kernel.name, ()))
+            actions += _pin(kernel, snapshot, facts)
         actions += [_ignore(d, snapshot, client) for d in mine]
     wanted = [action for action in actions if _wanted(action.kind, params.context.only)]
     if client.can.action_literals:
@@ -129,6 +134,32 @@ def _optimize(
         diagnostics=diagnostics,
         command=types.Command(title, names.OPTIMIZE, arguments=[about]),
     )
+
+
+def _record(kernel: Kernel, snapshot: Snapshot, ways: Sequence[Way]) -> list[types.CodeAction]:
+    """Offer to run what gets to the kernel: as long as no launch is known, nothing can be compiled or measured."""
+    offered = [way for way in ways if way.alone][:MOST_OFFERED]
+    return [
+        types.CodeAction(
+            title=f"Run {way.name} to record launches of {kernel.name}",
+            kind=REWRITE,
+            command=run_to_record(way, snapshot.uri, kernel),
+        )
+        for way in offered
+    ]
+
+
+def _pin(kernel: Kernel, snapshot: Snapshot, facts: Facts) -> list[types.CodeAction]:
+    """Offer to make another launch the one that matters most."""
+    known = facts.of(snapshot.uri, kernel.name)
+    others = sorted(known.launches, key=lambda one: one.launch.rank)[1:] if known else []
+    actions = []
+    for one in others[:MOST_OFFERED]:
+        title = f"Pin launch {summary.problem(one.launch)} of {kernel.name}"
+        about = {"uri": snapshot.uri, "kernel": kernel.name, "launch": one.launch.id}
+        command = types.Command(title, names.PIN, arguments=[about])
+        actions.append(types.CodeAction(title=title, kind=REWRITE, command=command))
+    return actions
 
 
 def _ignore(diagnostic: types.Diagnostic, snapshot: Snapshot, client: Client) -> types.CodeAction:

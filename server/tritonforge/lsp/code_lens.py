@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from lsprotocol import types
 
 from tritonforge.domain.kernel import Kernel
@@ -9,20 +11,24 @@ from tritonforge.lsp import names, summary
 from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.facts import Facts, is_fresh
 from tritonforge.lsp.jobs import Jobs
+from tritonforge.workload.index import Way
+
+Ways = Mapping[str, Sequence[Way]]
+"""What could be run to see launches, by kernel; kernels whose launches are known have none."""
 
 
-def code_lenses(snapshot: Snapshot, facts: Facts, jobs: Jobs, *, trusted: bool) -> list[types.CodeLens]:
+def code_lenses(snapshot: Snapshot, facts: Facts, jobs: Jobs, ways: Ways, *, trusted: bool) -> list[types.CodeLens]:
     """Return the lenses of a snapshot; none in a workspace that is not trusted, where they could do nothing."""
     if not trusted or snapshot.path is None:
         return []
     return [
         types.CodeLens(snapshot.positions.whole_line(kernel.range.start.line), command)
         for kernel in snapshot.analysis.kernels
-        for command in _commands(kernel, snapshot, facts, jobs)
+        for command in _commands(kernel, snapshot, facts, jobs, ways.get(kernel.name, ()))
     ]
 
 
-def _commands(kernel: Kernel, snapshot: Snapshot, facts: Facts, jobs: Jobs) -> list[types.Command]:
+def _commands(kernel: Kernel, snapshot: Snapshot, facts: Facts, jobs: Jobs, ways: Sequence[Way]) -> list[types.Command]:
     about = {"uri": snapshot.uri, "kernel": kernel.name}
     job = jobs.about((snapshot.uri, kernel.name))
     if job is not None:
@@ -35,6 +41,7 @@ def _commands(kernel: Kernel, snapshot: Snapshot, facts: Facts, jobs: Jobs) -> l
     commands = [profile, types.Command("Optimize", names.OPTIMIZE, arguments=[about])]
     if known is None:
         profile.title = "TritonForge: Profile"
+        commands += [run_to_record(way, snapshot.uri, kernel) for way in ways if way.alone][:1]
     else:
         commands.insert(0, _text(summary.one_line(known, fresh=is_fresh(known, kernel))))
     offer = facts.offered(snapshot.uri, kernel.name)
@@ -42,6 +49,12 @@ def _commands(kernel: Kernel, snapshot: Snapshot, facts: Facts, jobs: Jobs) -> l
         apply = f"Apply {summary.gain(offer.suggestion)}"
         commands.append(types.Command(apply, names.APPLY, arguments=[{**about, "suggestion": offer.id}]))
     return commands
+
+
+def run_to_record(way: Way, uri: str, kernel: Kernel) -> types.Command:
+    """Return the command that runs something of the user's, to see launches; clicking it is the decision to run it."""
+    about = {"uri": uri, "kernel": kernel.name, "file": way.file, "entry": way.entry.name}
+    return types.Command(f"Run {way.short} to record launches", names.RECORD, arguments=[about])
 
 
 def _text(title: str) -> types.Command:

@@ -9,13 +9,15 @@ from typing import Any
 
 from pygls.exceptions import JsonRpcInvalidParams
 
+from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import Kernel
-from tritonforge.lsp import applying, names, work
+from tritonforge.lsp import applying, names, summary, work
 from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.jobs import Job
 from tritonforge.lsp.state import State
+from tritonforge.workload.index import Way
 
-RUN, WRITE = "Run", "Write a launch spec"
+RUN, WRITE, USE = "Run", "Write a launch spec", "Use the old ones"
 UNTRUSTED = "This workspace is not trusted, so nothing of it is compiled or run. Trust it to do that."
 UNSAVED = "An untitled document can only be analysed. Save it as a file first."
 
@@ -31,7 +33,7 @@ def optimize(state: State, given: Mapping[str, Any]) -> Answer:
         allowed = await _may_run(state, snapshot, kernel, job, given)
         if allowed is None:
             return "Nothing was run"
-        outcome = await work.optimize(state, snapshot, kernel, job, allow_run=allowed)
+        outcome = await work.optimize(state, snapshot, kernel, job, allow_run=allowed.own, way=allowed.way)
         offer = state.facts.offered(snapshot.uri, kernel.name)
         if offer is not None and offer.id == job.id:
             # The job is over; the question stays for as long as the user likes.
@@ -49,17 +51,32 @@ def profile(state: State, given: Mapping[str, Any]) -> Answer:
         allowed = await _may_run(state, snapshot, kernel, job, given)
         if allowed is None:
             return "Nothing was run"
-        return await work.profile(state, snapshot, kernel, job, allow_run=allowed)
+        return await work.profile(state, snapshot, kernel, job, allow_run=allowed.own, way=allowed.way)
 
     return _begin(state, run, f"Profile {kernel.name}", (snapshot, kernel), verb="profiling")
 
 
 def record(state: State, given: Mapping[str, Any]) -> Answer:
-    """Run what the file offers, to record launches: the command is the decision to run it."""
+    """Run what is named (`file`, `entry`), else what the file offers, to record launches: the command is the decision.
+
+    Where the file offers nothing, the user is asked about what other files do.
+    """
     snapshot, kernel = _runnable(state, given)
+    named = (_text(given, "file"), _text(given, "entry")) if "file" in given or "entry" in given else None
 
     async def run(job: Job) -> str:
-        return await work.record(state, snapshot, kernel, job)
+        way = None
+        if named is not None:
+            ways = await state.ways(snapshot, kernel)
+            way = next((way for way in ways if (way.file, way.entry.name) == named and way.alone), None)
+            if way is None:
+                raise UsageError(f"{named[1]} of {named[0]} does not run {kernel.name} any more.")
+        elif not snapshot.analysis.entries:
+            allowed = await _ask(state, snapshot, kernel, job)
+            if allowed is None or allowed.way is None:
+                return "Nothing was run"
+            way = allowed.way
+        return await work.record(state, snapshot, kernel, job, way)
 
     return _begin(state, run, f"Record launches of {kernel.name}", (snapshot, kernel), verb="recording launches")
 
@@ -85,6 +102,25 @@ def apply(state: State, given: Mapping[str, Any]) -> Answer:
         return await applying.apply(state, snapshot.uri, offer)
 
     return _begin(state, run, f"Apply to {kernel.name}", (snapshot, kernel))
+
+
+def pin_launch(state: State, given: Mapping[str, Any]) -> Answer:
+    """Make a launch the one that matters most (`null`: none of them); without `launch`, only say which there are."""
+    snapshot, kernel = _kernel(state, given)
+    known = state.facts.of(snapshot.uri, kernel.name)
+    if known is None:
+        raise _wrong(f"No launch of {kernel.name} has been looked at yet. Profile it first.")
+    if "launch" not in given:
+        ordered = sorted((one.launch for one in known.launches), key=lambda launch: launch.rank)
+        return {"launches": [{"id": one.id, "text": summary.problem(one), "rank": one.rank} for one in ordered]}
+    wanted = None if given["launch"] is None else _text(given, "launch")
+    if wanted is not None and all(one.launch.id != wanted for one in known.launches):
+        raise _wrong(f"{kernel.name} has no launch {wanted!r}.")
+
+    async def run(_: Job) -> str:
+        return await work.pin(state, snapshot, kernel, wanted)
+
+    return _begin(state, run, f"Pin a launch of {kernel.name}", (snapshot, kernel))
 
 
 def cancel_job(state: State, given: Mapping[str, Any]) -> Answer:
@@ -122,6 +158,7 @@ COMMANDS: Mapping[str, Command] = {
     names.APPLY: apply,
     names.CANCEL_JOB: cancel_job,
     names.SELECT_TARGET: select_target,
+    names.PIN: pin_launch,
     names.RESTART: restart,
 }
 
@@ -135,25 +172,55 @@ def argument(arguments: tuple[Any, ...]) -> Mapping[str, Any]:
     return arguments[0]
 
 
-async def _may_run(state: State, snapshot: Snapshot, kernel: Kernel, job: Job, given: Mapping[str, Any]) -> bool | None:
-    """Return whether user code may be run to find launches, None when the user wants nothing to happen."""
+@dataclasses.dataclass(frozen=True)
+class _Allowed:
+    """What of the user's may be run to find launches: what the kernel's own file offers, or one thing elsewhere."""
+
+    own: bool = False
+    way: Way | None = None
+
+
+async def _may_run(
+    state: State, snapshot: Snapshot, kernel: Kernel, job: Job, given: Mapping[str, Any]
+) -> _Allowed | None:
+    """Return what may be run to find launches, None when the user wants nothing to happen."""
     if given.get("allowRun") is True:
-        return True
+        return _Allowed(own=True)
     workload = await state.workload(snapshot, job, allow_run=False)
     if await asyncio.to_thread(workload.known, kernel) is not None:
-        return False
-    if not snapshot.analysis.entries:
-        question = f"No launch of {kernel.name} is known, and nothing in {snapshot.name} runs it."
-        answers: tuple[str, ...] = (WRITE,)
-    else:
+        return _Allowed()
+    old = await asyncio.to_thread(workload.known, kernel, stale=True)
+    return await _ask(state, snapshot, kernel, job, stale=old.stale if old is not None else "")
+
+
+async def _ask(state: State, snapshot: Snapshot, kernel: Kernel, job: Job, stale: str = "") -> _Allowed | None:
+    """Ask whether to run what gets to the kernel; `stale` says what happened to the launches that were recorded."""
+    problem = f"The launches of {kernel.name} were recorded earlier, and {stale}" if stale else ""
+    problem = problem or f"No launch of {kernel.name} is known"
+    allowed = _Allowed(own=True)
+    answers: tuple[str, ...] = (RUN, USE) if stale else (RUN, WRITE)
+    if snapshot.analysis.entries:
         entry = snapshot.analysis.entries[0]
         what = {"main": "the main block", "module": "the module-level calls"}.get(entry.kind, f"{entry.name}()")
-        question = f"No launch of {kernel.name} is known. Run {what} of {snapshot.name} to record its launches?"
-        answers = (RUN, WRITE)
+        question = f"{problem}. Run {what} of {snapshot.name} to record its launches?"
+    else:
+        ways = await state.ways(snapshot, kernel)
+        way = next((way for way in ways if way.alone), None)
+        if way is not None:
+            calling = f", which calls {way.through[0]}," if way.through else ""
+            question = f"{problem}. Run {way.name}{calling} to record its launches?"
+            allowed = _Allowed(way=way)
+        else:
+            question = f"{problem}, and nothing in {snapshot.name} runs it."
+            if ways:
+                question = f"{problem}. Record some in a terminal: {ways[0].command}"
+            answers = answers[1:]
     job.report("waiting for an answer")
     answer = await state.client.ask(question, *answers)
     if answer == RUN:
-        return True
+        return allowed
+    if answer == USE:
+        return _Allowed()
     if answer == WRITE:
         now = state.snapshot(snapshot.uri)
         if now is not None:

@@ -82,6 +82,11 @@ class Documents:
         """Forget a document."""
         self._open.pop(uri, None)
 
+    def text(self, uri: str) -> str | None:
+        """Return the text of an open document."""
+        found = self._open.get(uri)
+        return found.positions.text if found else None
+
     def version(self, uri: str) -> int | None:
         """Return the version of an open document."""
         found = self._open.get(uri)

@@ -92,6 +92,7 @@ def _register_lifecycle(server: Server) -> None:
     def initialized(_: types.InitializedParams) -> None:
         for problem in server.state.options.problems:
             server.client.warn(problem)
+        server.client.watch("**/*.py", "**/tritonforge.toml", "**/pyproject.toml")
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     def configured(params: types.DidChangeConfigurationParams) -> None:
@@ -110,8 +111,11 @@ def _register_lifecycle(server: Server) -> None:
         server.state.workspaces.folders = kept + new
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
-    def watched(_: types.DidChangeWatchedFilesParams) -> None:
-        server.client.refresh()  # settings are read again when they are next needed, which is now
+    def watched(params: types.DidChangeWatchedFilesParams) -> None:
+        paths = [Path(path) for change in params.changes if (path := to_fs_path(change.uri))]
+        server.state.files_changed([path for path in paths if path.suffix == ".py"])
+        if any(path.suffix != ".py" for path in paths):
+            server.client.refresh()  # settings are read again when they are next needed, which is now
 
 
 def _register_features(server: Server) -> None:
@@ -142,7 +146,17 @@ def _register_features(server: Server) -> None:
         state, snapshot = server.state, server.snapshot(params.text_document)
         if snapshot is None:
             return []
-        return code_lens.code_lenses(snapshot, state.facts, state.jobs, trusted=state.options.trusted)
+        ways = state.ways_for(snapshot.uri)
+        return code_lens.code_lenses(snapshot, state.facts, state.jobs, ways, trusted=state.options.trusted)
+
+    @server.feature(types.TEXT_DOCUMENT_INLAY_HINT)
+    def inlay_hint(params: types.InlayHintParams) -> list[types.InlayHint]:
+        from tritonforge.lsp import inlay_hints
+
+        snapshot = server.snapshot(params.text_document)
+        if snapshot is None or not server.state.options.inlay_hints:
+            return []
+        return inlay_hints.inlay_hints(snapshot, server.state.facts, params.range)
 
     @server.feature(
         types.TEXT_DOCUMENT_CODE_ACTION,
@@ -157,7 +171,10 @@ def _register_features(server: Server) -> None:
         state, snapshot = server.state, server.snapshot(params.text_document)
         if snapshot is None:
             return []
-        return code_actions.code_actions(snapshot, state.facts, server.client, params, trusted=state.options.trusted)
+        ways = state.ways_for(snapshot.uri)
+        return code_actions.code_actions(
+            snapshot, state.facts, server.client, params, ways, trusted=state.options.trusted
+        )
 
     @server.feature(types.CODE_ACTION_RESOLVE)
     def resolve(action: types.CodeAction) -> types.CodeAction:

@@ -22,6 +22,7 @@ from tritonforge.lsp.workspaces import Workspaces
 
 if TYPE_CHECKING:
     from tritonforge.workload.gather import FileWorkload
+    from tritonforge.workload.index import Way
 
 IDLE_S = 1.5
 """Seconds without a keystroke after which known launches are compiled."""
@@ -48,6 +49,7 @@ class State:
         self.workspaces = Workspaces(self._warn_once)
         self.sessions = Sessions()
         self.jobs = Jobs(self.client, self._jobs_changed)
+        self._ways: dict[tuple[str, str], tuple[Way, ...]] = {}
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self._warned: set[str] = set()
         self._tasks: set[asyncio.Future[object]] = set()
@@ -73,11 +75,40 @@ class State:
             settings=self.settings(snapshot.root),
             store=store,
             allow_run=allow_run,
-            on_entry=partial(_recording, snapshot, job),
+            on_entry=partial(_recording, job),
+            texts=self._texts(snapshot.root),
+            index=await asyncio.to_thread(self.workspaces.of(snapshot.root).index),
+            on_stale=partial(_stale, self.client),
         )
+
+    def _texts(self, root: Path) -> dict[str, str]:
+        """Return the open documents of a workspace, by what results call them: they count as they stand."""
+        texts = {}
+        for uri in self.documents.uris:
+            path, text = path_of(uri), self.documents.text(uri)
+            if path is not None and text is not None and path.is_relative_to(root):
+                texts[path.relative_to(root).as_posix()] = text
+        return texts
+
+    async def ways(self, snapshot: Snapshot, kernel: Kernel) -> tuple[Way, ...]:
+        """Return what could be run to see launches of a kernel."""
+        index = await asyncio.to_thread(self.workspaces.of(snapshot.root).index)
+        return await asyncio.to_thread(index.ways, kernel, snapshot.text)
+
+    def ways_for(self, uri: str) -> dict[str, tuple[Way, ...]]:
+        """Return what was last found that could be run, by kernel: of those kernels whose launches are not known."""
+        return {kernel: ways for (at, kernel), ways in self._ways.items() if at == uri}
+
+    def files_changed(self, paths: Sequence[Path]) -> None:
+        """React to files that changed on disk: what can be run, and what recorded calls depend on, may be other now."""
+        if paths:
+            self.workspaces.changed(paths)
+            for uri in self.documents.uris:
+                self.look_again(uri)
 
     def learn(self, uri: str, facts: KernelFacts) -> None:
         """Take over what a job found out, and show it."""
+        self._ways.pop((uri, facts.kernel.name), None)
         self.facts.learn(uri, facts)
         self._show(uri)
 
@@ -100,6 +131,8 @@ class State:
 
     def closed(self, uri: str) -> None:
         """React to a document that was closed."""
+        for kernel in self.ways_for(uri):
+            del self._ways[uri, kernel]
         for what in ("push", "idle"):
             timer = self._timers.pop((what, uri), None)
             if timer is not None:
@@ -150,22 +183,40 @@ class State:
         if snapshot is None or snapshot.path is None or not self.options.trusted:
             return
         unknown = tuple(k for k in snapshot.analysis.kernels if not self._is_known(uri, k))
-        specified = bool(snapshot.analysis.specs or self.settings(snapshot.root).launches)
-        if not unknown or not (specified or self.workspaces.of(snapshot.root).has_store):
+        if not unknown:
             return
 
         async def look(job: Job) -> str:
-            workload = await self.workload(snapshot, job, allow_run=False)
-            kernels = []
-            for kernel in unknown:
-                try:
-                    if await asyncio.to_thread(workload.known, kernel):
-                        kernels.append(kernel)
-                except UsageError as error:
-                    self._warn_once(str(error))
-            return await self._inspect(self, snapshot, tuple(kernels), job) if kernels else ""
+            found = await self._with_launches(snapshot, unknown, job)
+            await self._find_ways(snapshot, [kernel for kernel in unknown if kernel not in found])
+            return await self._inspect(self, snapshot, found, job) if found else ""
 
         self.jobs.start(look, title=None, subject=(uri, ""), priority=BACKGROUND)
+
+    async def _with_launches(self, snapshot: Snapshot, kernels: Sequence[Kernel], job: Job) -> tuple[Kernel, ...]:
+        """Return those of `kernels` whose launches are known, from a spec or an earlier recording."""
+        specified = bool(snapshot.analysis.specs or self.settings(snapshot.root).launches)
+        if not (specified or self.workspaces.of(snapshot.root).has_store):
+            return ()
+        workload = await self.workload(snapshot, job, allow_run=False)
+        found = []
+        for kernel in kernels:
+            try:
+                if await asyncio.to_thread(workload.known, kernel, stale=True):
+                    found.append(kernel)
+            except UsageError as error:
+                self._warn_once(str(error))
+        return tuple(found)
+
+    async def _find_ways(self, snapshot: Snapshot, kernels: Sequence[Kernel]) -> None:
+        """Find what could be run to see the launches of these kernels, all others' being known, and offer it."""
+        before = self.ways_for(snapshot.uri)
+        now = {kernel.name: await self.ways(snapshot, kernel) for kernel in kernels}
+        if now != before:
+            for name in before:
+                del self._ways[snapshot.uri, name]
+            self._ways |= {(snapshot.uri, name): ways for name, ways in now.items()}
+            self.client.refresh(diagnostics=False)
 
     def _is_known(self, uri: str, kernel: Kernel) -> bool:
         known = self.facts.of(uri, kernel.name)
@@ -198,7 +249,12 @@ class State:
         self._timers[what, uri] = asyncio.get_running_loop().call_later(seconds, action)
 
 
-def _recording(snapshot: Snapshot, job: Job, entry: RunnableEntry) -> None:
+def _recording(job: Job, file: str, entry: RunnableEntry) -> None:
     """Say that user code runs, and which."""
     what = {"main": "its main block", "module": "importing it"}.get(entry.kind, entry.name)
-    job.report(f"recording the launches of {snapshot.name} ({what})")
+    job.report(f"recording the launches of {file.rpartition('/')[2]} ({what})")
+
+
+def _stale(client: Client, kernel: Kernel, why: str) -> None:
+    """Say that old calls are used."""
+    client.say(f"The launches of {kernel.name} were recorded earlier, and {why}.")

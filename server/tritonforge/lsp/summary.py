@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tritonforge.domain.candidate import Suggestion
+from tritonforge.domain.launch import Launch
 from tritonforge.lsp.facts import KernelFacts, LaunchFacts
 from tritonforge.report import wording
 
@@ -30,6 +31,11 @@ def time(launch: LaunchFacts) -> str:
 def share(launch: LaunchFacts) -> str:
     """Return its share of the roofline; empty when it is not known."""
     return "" if launch.fraction is None else f"{wording.percent(launch.fraction)} of roofline"
+
+
+def problem(launch: Launch) -> str:
+    """Return what a launch computes, for a menu: on one line, with ordinary blanks."""
+    return wording.problem(launch).replace("\xa0", " ")
 
 
 def gain(suggestion: Suggestion) -> str:

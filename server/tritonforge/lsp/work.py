@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from tritonforge.domain.errors import TargetUnreachable
+from tritonforge.domain.errors import NoLaunchKnown, TargetUnreachable
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call
 from tritonforge.domain.results import OptimizeResult
@@ -22,14 +23,17 @@ from tritonforge.report import wording
 if TYPE_CHECKING:
     from tritonforge.lsp.state import State
     from tritonforge.workload.gather import FileWorkload
+    from tritonforge.workload.index import Way
 
 # The engine is imported where it is used: a server that only analyses starts in half the time.
 
 BUDGET_S = 120.0
 
 
-async def profile(state: State, snapshot: Snapshot, kernel: Kernel, job: Job, *, allow_run: bool) -> str:
-    """Profile a kernel, and show what came out."""
+async def profile(
+    state: State, snapshot: Snapshot, kernel: Kernel, job: Job, *, allow_run: bool, way: Way | None = None
+) -> str:
+    """Profile a kernel, and show what came out; `way` is what the user chose to run first."""
     from tritonforge.diagnosis.assessment import yardstick
     from tritonforge.diagnosis.inspect_file import wanted
     from tritonforge.diagnosis.profile_kernel import profile as profile_kernel
@@ -37,7 +41,7 @@ async def profile(state: State, snapshot: Snapshot, kernel: Kernel, job: Job, *,
 
     async with _target(state, snapshot, job) as session:
         workload = await state.workload(snapshot, job, allow_run=allow_run)
-        found = await _calls(workload, kernel, session)
+        found = await _calls(workload, kernel, session, way)
         job.report(f"profiling {kernel.name}")
         judge = yardstick(session, ceilings=await ceilings_of(session, workload.store))
         subject = workload.subject(kernel, found)
@@ -54,8 +58,10 @@ async def profile(state: State, snapshot: Snapshot, kernel: Kernel, job: Job, *,
     return summary.one_line(facts, fresh=True)
 
 
-async def optimize(state: State, snapshot: Snapshot, kernel: Kernel, job: Job, *, allow_run: bool) -> str:
-    """Search for a faster version of a kernel, and offer it."""
+async def optimize(
+    state: State, snapshot: Snapshot, kernel: Kernel, job: Job, *, allow_run: bool, way: Way | None = None
+) -> str:
+    """Search for a faster version of a kernel, and offer it; `way` is what the user chose to run first."""
     from tritonforge.diagnosis.assessment import yardstick
     from tritonforge.optimize import Step
     from tritonforge.optimize import optimize as search
@@ -69,7 +75,7 @@ async def optimize(state: State, snapshot: Snapshot, kernel: Kernel, job: Job, *
 
     async with _target(state, snapshot, job) as session:
         workload = await state.workload(snapshot, job, allow_run=allow_run)
-        found = await _calls(workload, kernel, session)
+        found = await _calls(workload, kernel, session, way)
         judge = yardstick(session, ceilings=await ceilings_of(session, workload.store))
         subject = workload.subject(kernel, found)
         result = await search(subject, session, judge, default_engines(), budget_s=BUDGET_S, on_step=show)
@@ -84,14 +90,35 @@ async def optimize(state: State, snapshot: Snapshot, kernel: Kernel, job: Job, *
     return summary.verified(result.best)
 
 
-async def record(state: State, snapshot: Snapshot, kernel: Kernel, job: Job) -> str:
-    """Run what the file offers, to see the launches of a kernel. Whoever starts this job has decided to run it."""
+async def record(state: State, snapshot: Snapshot, kernel: Kernel, job: Job, way: Way | None = None) -> str:
+    """Run `way`, else what the file offers, to see a kernel's launches; whoever starts this job has decided so."""
     async with _target(state, snapshot, job) as session:
-        workload = await state.workload(snapshot, job, allow_run=True)
-        calls = await _calls(workload, kernel, session)
+        workload = await state.workload(snapshot, job, allow_run=way is None)
+        calls = await _calls(workload, kernel, session, way)
     launches = sum(len(call.launches) for call in calls)
     state.look_again(snapshot.uri)
     return f"{wording.plural(launches, 'launch')} of {kernel.name} recorded"
+
+
+async def pin(state: State, snapshot: Snapshot, kernel: Kernel, wanted: str | None) -> str:
+    """Remember which launch of a kernel matters most (none: by time and count), and show it first."""
+    from tritonforge.workload.launches import distinct, problem_id
+
+    known = state.facts.of(snapshot.uri, kernel.name)
+    if known is None:
+        return ""
+    timed = [dataclasses.replace(one.launch, time_us=one.time_us) for one in known.launches]
+    chosen = next((launch for launch in timed if launch.id == wanted), None)
+    pinned = (chosen.id, problem_id(kernel, chosen.problem)) if chosen is not None else ()
+    store = await asyncio.to_thread(state.workspaces.of(snapshot.root).store)
+    await asyncio.to_thread(store.pin, kernel.file, kernel.name, pinned)
+    ranks = {launch.id: launch.rank for launch in distinct(timed, pinned=pinned)}
+    launches = tuple(
+        dataclasses.replace(one, launch=dataclasses.replace(one.launch, rank=ranks[one.launch.id]))
+        for one in known.launches
+    )
+    state.learn(snapshot.uri, dataclasses.replace(known, launches=launches))
+    return "Pinned" if chosen is not None else "Ranked by time and count"
 
 
 async def inspect(state: State, snapshot: Snapshot, kernels: tuple[Kernel, ...], job: Job) -> str:
@@ -103,11 +130,12 @@ async def inspect(state: State, snapshot: Snapshot, kernels: tuple[Kernel, ...],
     async with _target(state, snapshot, job) as session:
         workload = await state.workload(snapshot, job, allow_run=False)
         for kernel in kernels:
-            found = await asyncio.to_thread(workload.known, kernel)
+            found = await asyncio.to_thread(workload.known, kernel, stale=True)
             if found is None:
                 continue
-            program = workload.subject(kernel, found.calls).program()
-            assessed = await assess(session, program, kernel, found.calls, yardstick(session))
+            subject = workload.subject(kernel, found.calls)
+            judge = yardstick(session)
+            assessed = await assess(session, subject.program(), kernel, found.calls, judge, pinned=subject.pinned)
             findings = wanted(diagnose(kernel, [one.case for one in assessed]), snapshot.file, workload.settings)
             target = wording.target(session.info)
             state.learn(snapshot.uri, KernelFacts(kernel, snapshot.text, target, launch_facts(assessed), findings))
@@ -129,7 +157,12 @@ async def _target(state: State, snapshot: Snapshot, job: Job) -> AsyncIterator[S
             raise
 
 
-async def _calls(workload: FileWorkload, kernel: Kernel, session: Session) -> tuple[Call, ...]:
+async def _calls(workload: FileWorkload, kernel: Kernel, session: Session, way: Way | None) -> tuple[Call, ...]:
+    if way is not None:
+        found = await workload.run(kernel, way, session)
+        if found is None:
+            raise NoLaunchKnown(f"Running {way.name} showed no launch of {kernel.name}{workload.failure_of(way)}.")
+        return found.calls
     return (await workload.subject_of(kernel, session)).calls
 
 

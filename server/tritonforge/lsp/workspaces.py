@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tritonforge.config import Settings, load, workspace_name, workspace_root
@@ -10,6 +10,7 @@ from tritonforge.config.workspace import MARKERS
 from tritonforge.lsp.options import Options
 from tritonforge.store import Store, open_store
 from tritonforge.store.place import FILE, FOLDER
+from tritonforge.workload.index import WorkspaceIndex
 
 _SETTINGS_FILES = ("tritonforge.toml", "pyproject.toml")
 
@@ -25,6 +26,7 @@ class Workspace:
         self._settings: Settings | None = None
         self._told: set[str] = set()
         self._store: Store | None = None
+        self._index: WorkspaceIndex | None = None
 
     def settings(self, options: Options) -> Settings:
         """Return the settings as they are now: two `stat` calls when nothing has changed."""
@@ -48,10 +50,22 @@ class Workspace:
             self._store = open_store(self.root)
         return self._store
 
+    def index(self) -> WorkspaceIndex:
+        """Return what finds out which tests and programs get to a kernel; it reads nothing before it is asked."""
+        if self._index is None:
+            # Opening a file leaves nothing in its folder: what was seen is kept where a store is there already.
+            self._index = WorkspaceIndex(self.root, self.store() if self.has_store else None)
+        return self._index
+
     @property
     def has_store(self) -> bool:
         """Whether there is something to look up; looking creates nothing."""
         return self._store is not None or (self.root / FOLDER / FILE).is_file()
+
+    def changed(self, paths: Sequence[Path]) -> None:
+        """Take note of files that the client says have changed; it says so of every Python file."""
+        if self._index is not None:
+            self._index.changed(paths)
 
     def reset(self) -> None:
         """Read the settings anew when they are next asked for."""
@@ -60,6 +74,7 @@ class Workspace:
 
     def close(self) -> None:
         """Close the store."""
+        self._index = None
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -94,6 +109,11 @@ class Workspaces:
             holding = [folder for folder in self.folders if path.is_relative_to(folder)]
             root = max(holding, key=lambda folder: len(folder.parts), default=path.parent)
         return root, workspace_name(root, path)
+
+    def changed(self, paths: Sequence[Path]) -> None:
+        """Take note of files that the client says have changed."""
+        for workspace in self._by_root.values():
+            workspace.changed(paths)
 
     def reset(self) -> None:
         """Read settings anew when they are next asked for, and say again what is wrong with them."""

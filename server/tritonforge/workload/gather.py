@@ -122,6 +122,11 @@ class FileWorkload:
         await self._record(kernel, way.file, (way.entry,), session)
         return self._kept_now(kernel, way.file)
 
+    def failure_of(self, way: Way) -> str:
+        """Return what went wrong in the file that `way` was run of, as the end of a sentence; else an empty text."""
+        recording = self._recordings.get(way.file)
+        return f": {recording.failures[0].rstrip('.')}" if recording is not None and recording.failures else ""
+
     def read(self, file: str) -> str | None:
         """Return the text of a file of the workspace as it is now; None when there is none."""
         if file == self.analysis.file:

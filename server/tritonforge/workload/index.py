@@ -42,6 +42,13 @@ class Way:
         return f"{what} of {self.file}" if self.entry.kind != "module" else f"{what} {self.file}"
 
     @property
+    def short(self) -> str:
+        """The same in fewer words: `test_softmax`, `the main block`, `bench.py`."""
+        if self.entry.kind == "function":
+            return self.entry.name
+        return "the main block" if self.entry.kind == "main" else self.file.rpartition("/")[2]
+
+    @property
     def reason(self) -> str:
         """Why running it helps: `test_softmax calls softmax, which launches the kernel`."""
         if not self.through:
