@@ -5,7 +5,7 @@ import tomllib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tritonforge.config.lines import index_lines, line_of
+from tritonforge.config.lines import ValuePlace, index_lines, index_values, line_of
 
 TRICKY = '''\
 # [targets.comment]
@@ -53,6 +53,22 @@ def test_a_tricky_text_is_indexed_by_what_it_really_sets():
     assert index["launch", 1, "file"] == 26
     assert index["spaced", "header", "k"] == 28
     assert not [path for path in index if "inside-a-string" in path or "comment" in path or "key" in path]
+
+
+def test_the_place_of_a_value_is_where_its_first_letter_stands():
+    index = index_values(TRICKY)
+    assert index["a", "b"] == ValuePlace(2, 7)
+    assert index["quoted key",] == ValuePlace(3, 17, exact=True)
+    assert index["text",] == ValuePlace(5, 1, exact=True)
+    assert index["list",] == ValuePlace(8, 8)
+    assert index["literal",] == ValuePlace(16, 1, exact=True)
+    assert index["launch", 1, "file"] == ValuePlace(26, 11, exact=True)
+    assert ("a",) not in index
+
+
+def test_a_string_with_escapes_or_without_an_end_is_not_exact():
+    index = index_values('a = "x\\ty"\nb = \'x\\ty\'\nc = ""\nd = "open\n')
+    assert [index[name,].exact for name in "abcd"] == [False, True, True, False]
 
 
 def test_what_is_not_indexed_answers_with_what_stands_around_it():
