@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tritonforge.diagnosis.assessment import Assessed
+from tritonforge.diagnosis.heat import Heat, heat_of
 from tritonforge.domain.candidate import Suggestion
 from tritonforge.domain.compilation import Compilation
+from tritonforge.domain.counters import Counters
 from tritonforge.domain.finding import Bottleneck, Finding
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Launch
@@ -31,6 +33,8 @@ class LaunchFacts:
     bound: str = ""
     bottleneck: Bottleneck | None = None
     compilation: Compilation | None = None
+    heat: Heat = field(default_factory=Heat)
+    counters: Counters | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,10 @@ class Facts:
         self._offers: dict[tuple[str, str], Offer] = {}
 
     def learn(self, uri: str, facts: KernelFacts) -> None:
-        """Take over what is known of a kernel."""
+        """Take over what is known of a kernel; where its lines are hot outlives what does not know that."""
+        before = self._kernels.get((uri, facts.kernel.name))
+        if before is not None and before.text == facts.text:
+            facts = dataclasses.replace(facts, launches=_with_heat(facts.launches, before.launches))
         self._kernels[uri, facts.kernel.name] = facts
         self.generation += 1
 
@@ -105,6 +112,20 @@ class Facts:
         self._kernels.clear()
         self._offers.clear()
         self.generation += 1
+
+
+def _with_heat(now: tuple[LaunchFacts, ...], before: tuple[LaunchFacts, ...]) -> tuple[LaunchFacts, ...]:
+    """Keep the heat of an earlier profile of the same launch, unless there is a newer one."""
+    known = {one.launch.id: one for one in before if one.heat.lines}
+
+    def kept(one: LaunchFacts) -> LaunchFacts:
+        old = known.get(one.launch.id)
+        older_is_better = old is not None and old.heat.provenance == "measured" and one.heat.provenance != "measured"
+        if old is None or (one.heat.lines and not older_is_better):
+            return one
+        return dataclasses.replace(one, heat=old.heat, counters=old.counters)
+
+    return tuple(map(kept, now))
 
 
 def state_of(kernel: Kernel) -> tuple[str, tuple[str, ...]]:
@@ -130,6 +151,8 @@ def launch_facts(assessed: Iterable[Assessed], profiled: ProfileResult | None = 
             bound=one.roofline.bound if one.roofline else "",
             bottleneck=one.bottleneck,
             compilation=one.compilation,
+            heat=heat_of(one.case),
+            counters=one.case.counters,
         )
         for one in assessed
         for time in (times.get(one.launch.id),)

@@ -11,10 +11,14 @@ from tritonforge.lsp import summary
 from tritonforge.lsp.diagnostics import Shown, findings_of
 from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.facts import Facts, KernelFacts, LaunchFacts, is_fresh
+from tritonforge.lsp.line_facts import line_facts
 from tritonforge.lsp.moving import moved_line
 from tritonforge.report import wording
 
 _ROWS = 8
+_HOT = 3
+_STALLS = 3
+_WORKING = frozenset({"selected", "not_selected"})
 
 
 def hover(snapshot: Snapshot, facts: Facts, settings: Settings, where: types.Position) -> types.Hover | None:
@@ -72,7 +76,7 @@ def _kernel(kernel: Kernel, snapshot: Snapshot, facts: Facts) -> str:
             f"{head}: {shape or 'nothing to measure'}{tiles}.\n\n*Profile* it to see its time and what holds it back."
         )
     fresh = is_fresh(known, kernel)
-    rows = _rows(known, known.first)
+    rows = _rows(known, known.first, snapshot)
     offer = facts.offered(snapshot.uri, kernel.name)
     if offer is not None and offer.edits_for(snapshot) is not None:
         # First: an editor cuts a long hover at its end, and this is the row that can be acted on.
@@ -84,7 +88,7 @@ def _kernel(kernel: Kernel, snapshot: Snapshot, facts: Facts) -> str:
     return f"{head} on {_plain(known.target)}\n\n{table}{stale}"
 
 
-def _rows(known: KernelFacts, first: LaunchFacts) -> list[tuple[str, str]]:
+def _rows(known: KernelFacts, first: LaunchFacts, snapshot: Snapshot) -> list[tuple[str, str]]:
     rows = []
     if first.time_us is not None:
         spread = f" ({wording.time_range_us(first.interval)})" if first.interval else ""
@@ -93,6 +97,18 @@ def _rows(known: KernelFacts, first: LaunchFacts) -> list[tuple[str, str]]:
         rows.append(("Roofline", f"{wording.percent(first.fraction)} of the {first.bound} roof"))
     if first.bottleneck is not None:
         rows.append(("Bottleneck", f"{first.bottleneck.kind}: {first.bottleneck.reason}"))
+    stalls = sorted(((s, n) for n, s in first.heat.stalls.items() if n not in _WORKING), reverse=True)[:_STALLS]
+    if stalls:
+        said = ", ".join(f"{name.replace('_', ' ')} {wording.percent(share)}" for share, name in stalls)
+        rows.append(("Stalls", f"{said} ({first.counters.source})" if first.counters else said))
+    hot = sorted(((heat.share, line) for line, heat in first.heat.lines.items()), reverse=True)[:_HOT]
+    moved = [(share, now) for share, old in hot if (now := moved_line(old, known.text, snapshot.text)) is not None]
+    if moved:
+        said = ", ".join(f"line {now} {wording.percent(share)}" for share, now in moved)
+        rows.append(("Hot lines", said if first.heat.provenance == "measured" else f"{said} ({first.heat.provenance})"))
+    if known.findings:
+        said = ", ".join(f"{finding.code} {finding.name}" for finding in known.findings[:_HOT])
+        rows.append(("Findings", said))
     compiled = first.compilation
     if compiled is not None and compiled.error:
         rows.append(("Compiler", compiled.error.splitlines()[0][:300]))
@@ -120,11 +136,21 @@ def _line(kernel: Kernel, line: int, snapshot: Snapshot, facts: Facts, settings:
         if one.kernel is kernel and one.finding.range.start.line == line
     ]
     known = facts.of(snapshot.uri, kernel.name)
+    if known is not None and known.first is not None:
+        old = _line_before(known, line, snapshot)
+        done = line_facts(known.first, old, fresh=is_fresh(known, kernel)) if old is not None else ""
+        if done:
+            parts.append(done)
     if known is not None and is_fresh(known, kernel):
         instructions = _instructions(known, line, snapshot)
         if instructions:
             parts.append(instructions)
     return parts
+
+
+def _line_before(known: KernelFacts, line: int, snapshot: Snapshot) -> int | None:
+    """Return which line of the text that the facts were found in stands at `line` now."""
+    return moved_line(line, snapshot.text, known.text)
 
 
 def _finding(one: Shown) -> str:

@@ -14,6 +14,7 @@ class Options:
     trusted: bool = True
     interpreter: str | None = None
     target: str | None = None
+    inlay_hints: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
@@ -25,6 +26,7 @@ class Options:
             "trusted": (bool, "true or false"),
             "interpreter": (str, "a path"),
             "target": (str, "a name"),
+            "inlayHints": (bool, "true or false"),
             "settings": (Mapping, "an object"),
         }
         known: dict[str, Any] = {}
@@ -40,4 +42,6 @@ class Options:
         # Wrong is not the same as missing here: whoever tried to say something about trust gets the careful answer.
         if given.get("trusted") is not None and "trusted" not in known:
             known["trusted"] = False
+        if "inlayHints" in known:
+            known["inlay_hints"] = known.pop("inlayHints")
         return cls(**known, problems=tuple(problems))
