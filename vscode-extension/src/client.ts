@@ -17,6 +17,7 @@ export interface InitializationOptions {
   readonly trusted: boolean;
   readonly interpreter?: string;
   readonly target?: string;
+  readonly inlayHints?: boolean;
   readonly settings?: Readonly<Record<string, unknown>>;
 }
 

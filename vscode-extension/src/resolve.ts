@@ -47,6 +47,7 @@ export async function resolve(
       trusted: vscode.workspace.isTrusted,
       ...(interpreter && { interpreter: interpreter.path }),
       ...(target !== undefined && { target }),
+      ...(!settings.inlayHints && { inlayHints: false }),
       ...(settings.forServer && { settings: settings.forServer }),
     },
   };

@@ -6,6 +6,7 @@ export interface Settings {
   readonly server: readonly string[];
   readonly interpreter: string | undefined;
   readonly target: string | undefined;
+  readonly inlayHints: boolean;
   /** Keys of tritonforge.toml, passed on as they stand: the server checks them. */
   readonly forServer: Readonly<Record<string, unknown>> | undefined;
 }
@@ -26,6 +27,7 @@ export function readSettings(scope: vscode.Uri | undefined): Settings {
     server: isTexts(server) ? server.map((part) => expand(part, folder?.uri.fsPath)) : [],
     interpreter: interpreter && expand(interpreter, folder?.uri.fsPath),
     target: text("target"),
+    inlayHints: settings.get<unknown>("inlayHints") !== false,
     forServer: isFilledObject(forServer) ? forServer : undefined,
   };
 }
