@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,8 +17,11 @@ from tritonforge.store import Store
 from tritonforge.workload.index_files import WorkspaceFiles
 from tritonforge.workload.index_modules import Modules, shared
 
-MOST_FILES_READ = 400
+MOST_FILES_READ = 200
 """Files that are parsed to answer for one kernel; what lies further away than those is not found."""
+SEARCH_S = 1.0
+"""Seconds after which no further file is parsed, once `LEAST_FILES_READ` were: a wrapper may be used by thousands."""
+LEAST_FILES_READ = 50
 _KEPT_OUTLINES = 1024
 
 
@@ -146,7 +150,9 @@ class _Search:
         self._kernel = kernel
         self._own = outline(text) if text is not None else None
         self._leading: dict[str, dict[str, _Step | None]] = {}
+        self._carried: dict[str, set[str]] = {}
         self._read = 0
+        self._until = time.monotonic() + SEARCH_S
 
     def run(self) -> None:
         kernel = self._kernel
@@ -155,9 +161,15 @@ class _Search:
         while waiting:
             file, _ = waiting.popitem(last=False)
             self._within(file)
-            for importer in sorted(self._modules.importers(file)):
-                if self._read < MOST_FILES_READ and self._take_over(importer, file):
+            # Tests first: where not every file can be looked at, these are what somebody would want to run.
+            for importer in sorted(self._modules.importers(file), key=lambda name: (not _looks_run(name), name)):
+                if self._may_read(importer) and self._take_over(importer, file):
                     waiting[importer] = None
+
+    def _may_read(self, file: str) -> bool:
+        if file in self._leading or self._read < LEAST_FILES_READ:
+            return True
+        return self._read < MOST_FILES_READ and time.monotonic() < self._until
 
     def _outline(self, file: str) -> Outline:
         if file == self._kernel.file and self._own is not None:
@@ -191,11 +203,7 @@ class _Search:
 
     def _through_module(self, imported: Imported, uses: frozenset[str], file: str) -> list[tuple[str, str]]:
         """Return what is used as `module.name`, where `imported` is that module or a package around it."""
-        if imported.symbol is None:
-            module = imported.module
-        else:
-            dot = "" if imported.module.endswith(".") else "."
-            module = f"{imported.module}{dot}{imported.symbol}"
+        module = _module_of(imported)
         found = []
         for use in uses:
             first, *rest = use.split(".")
@@ -214,8 +222,9 @@ class _Search:
         names = self._leading[file]
         scanned = self._index.files.files[importer]
         starred = any(m.endswith(".*") and self._modules.file_of(m[:-2], importer) == file for m in scanned.imports)
-        if importer not in self._leading and not starred:
-            mentioned = re.compile(rb"\b(?:" + b"|".join(re.escape(n.encode()) for n in names) + rb")\b")
+        if importer not in self._leading and not starred and not importer.endswith("__init__.py"):
+            wanted = sorted({*names, *self._carried.get(file, ())})
+            mentioned = re.compile(rb"\b(?:" + b"|".join(re.escape(n.encode()) for n in wanted) + rb")\b")
             if not mentioned.search(self._index.files.read(importer)):
                 return False
         known = self._leading.get(importer)
@@ -234,9 +243,26 @@ class _Search:
                 )
             for name in taken:
                 known.setdefault(name, _Step(file, name, self._steps(file, name) + step, direct=True))
-        grown = len(known) > before
         self._within(importer)
-        return grown or len(known) > before
+        return self._carries(importer, file) or len(known) > before
+
+    def _carries(self, importer: str, file: str) -> bool:
+        """Note that a package has the module `file` as an attribute: who imports the package may reach through it.
+
+        Tells whether that adds a name.
+        """
+        if not importer.endswith("__init__.py"):
+            return False
+        as_module = any(
+            imported.symbol not in (None, "*") and self._modules.file_of(_module_of(imported), importer) == file
+            for imported in self._outline(importer).imports
+        )
+        if not as_module:
+            return False
+        carried = self._carried.setdefault(importer, set())
+        before = len(carried)
+        carried |= {*self._leading[file], *self._carried.get(file, ())}
+        return len(carried) > before
 
     def _steps(self, file: str, name: str) -> int:
         step = self._leading.get(file, {}).get(name)
@@ -285,3 +311,15 @@ class _Search:
             way.file,
             way.entry.line,
         )
+
+
+def _looks_run(file: str) -> bool:
+    """Tell whether a file is called like a test or a benchmark."""
+    return file.rpartition("/")[2].startswith(("test", "bench")) or file.startswith(("test", "bench"))
+
+
+def _module_of(imported: Imported) -> str:
+    """Return the module that an import binds, if it binds one."""
+    if imported.symbol is None:
+        return imported.module
+    return f"{imported.module}{'' if imported.module.endswith('.') else '.'}{imported.symbol}"
