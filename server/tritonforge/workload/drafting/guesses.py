@@ -22,6 +22,11 @@ _WEIGHT = re.compile(
     r"^(w|b|weight|bias|gamma|beta|g|scale|shift|alpha)$|(^|_)(weight|bias|gamma|beta|w)$|^w_", re.IGNORECASE
 )
 
+_USUALLY_TENSORS = re.compile(
+    r"^(x|y|z|a|b|c|q|k|v|x\d|inp|inputs?|src|out|output|hidden_states|hidden|logits|query|key|value|mat\d?|tensor|u|d[oxyzqkv])$",
+    re.IGNORECASE,
+)
+
 SIZES: tuple[tuple[str, int], ...] = (
     (r"^(b|bs|bsz|batch|batch_?size|n_?batch|z|num_seqs)$", 4),
     (r"^(h|hq|heads|num_?heads|n_?heads?|n_q_head|n_head|nheads|num_q_heads|qh)$", 16),
@@ -46,6 +51,8 @@ class Guess:
     rank: int | None = None
     shape: str = ""
     """`first`: like the main tensor; `rows`: its leading extents; `last`: its last extent."""
+    per_row: bool = False
+    """One element for each row of the main tensor, whatever its rank."""
 
 
 def tensor_guess(name: str) -> Guess:
@@ -53,7 +60,7 @@ def tensor_guess(name: str) -> Guess:
     if _OFFSETS.search(name):
         return Guess("i32", "~offsets({rows})", 1, "offsets")
     if _LABELS.search(name):
-        return Guess("i64", "~randint(0, {last})", 1, "rows")
+        return Guess("i64", "~randint(0, {last})", 1, "rows", per_row=True)
     if _INDEX.search(name):
         return Guess("i32", "~randint(0, {rows})", 1, "rows")
     if _LENGTHS.search(name):
@@ -61,10 +68,15 @@ def tensor_guess(name: str) -> Guess:
     if _MASK.search(name):
         return Guess("bool", "~mask(0.9)", None, "first")
     if _STATISTIC.search(name):
-        return Guess("fp32", "", 1, "rows")
+        return Guess("fp32", "", 1, "rows", per_row=True)
     if _WEIGHT.search(name):
         return Guess("", "", 1, "last")
     return Guess("", "", None, "first")
+
+
+def is_usually_tensor(name: str) -> bool:
+    """Tell whether an argument of that name is a tensor where nothing says otherwise."""
+    return bool(_USUALLY_TENSORS.match(name))
 
 
 def size_guess(name: str) -> int | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tritonforge.domain.kernel import FileAnalysis, HostFunction, HostParameter, Kernel
-from tritonforge.workload.drafting.guesses import Guess, scalar_guess, size_guess, tensor_guess
+from tritonforge.workload.drafting.guesses import Guess, is_usually_tensor, scalar_guess, size_guess, tensor_guess
 from tritonforge.workload.drafting.shapes import Evidence, Extent, Reading, common, read_host
 from tritonforge.workload.specs.dtypes import SHORT, dtype_name, item_bytes
 
@@ -36,6 +36,28 @@ class _Shaped:
     literal: dict[int, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Fixed:
+    """Names that become constants of the kernel, and those that its loops are unrolled over, with the size to take."""
+
+    constants: frozenset[str]
+    unrolled: Mapping[str, int]
+
+    @classmethod
+    def of(cls, kernel: Kernel, host: HostFunction) -> _Fixed:
+        # The text at the launch may be resolved to `x.shape`; the parameter's own name is usually the local's too.
+        passed = [
+            (name, word)
+            for site in kernel.launch_sites
+            if site.host == host.name
+            for name, value in site.constexprs
+            for word in (name, value.text)
+        ]
+        loops = {loop.stop: loop.step for loop in kernel.loops if loop.kind == "static_range"}
+        unrolled = {word: 4 if loops[name] in ("1", None) else 256 for name, word in passed if name in loops}
+        return cls(frozenset(word for _, word in passed), unrolled)
+
+
 def host_words(host: HostFunction, kernel: Kernel, analysis: FileAnalysis) -> str | None:
     """Return the words of a spec that calls `host`, None when none of its parameters looks like a tensor."""
     reading = _read(host)
@@ -43,9 +65,8 @@ def host_words(host: HostFunction, kernel: Kernel, analysis: FileAnalysis) -> st
     tensors = [p for p in wanted if _is_tensor(p, host, kernel, analysis)]
     if not tensors:
         return None
-    shaped = _ranked(tensors, host, reading, analysis)
-    compiled_in = {value.text for site in kernel.launch_sites for _, value in site.constexprs if site.host == host.name}
-    sizes = _Sizes(shaped, reading, {p.name for p in host.parameters}, compiled_in)
+    shaped = _ranked(tensors, host, analysis, multiplies=bool(kernel.dots))
+    sizes = _Sizes(shaped, reading, {p.name for p in host.parameters}, _Fixed.of(kernel, host))
     by_name = {one.name: one for one in shaped}
     words = []
     for parameter in wanted:
@@ -84,10 +105,10 @@ def _is_tensor(
                 return evidence.tensor > 2
     if evidence.tensor > evidence.scalar:
         return True
-    return depth < _DEPTH and any(
-        _is_tensor(inner, callee, None, analysis, depth + 1)
-        for callee, inner in _passed_on(parameter.name, host, analysis)
-    )
+    passed_on = _passed_on(parameter.name, host, analysis)
+    if not passed_on and not evidence.scalar and is_usually_tensor(parameter.name):
+        return True
+    return depth < _DEPTH and any(_is_tensor(inner, callee, None, analysis, depth + 1) for callee, inner in passed_on)
 
 
 def _passed_on(name: str, host: HostFunction, analysis: FileAnalysis) -> list[tuple[HostFunction, HostParameter]]:
@@ -117,8 +138,9 @@ def _bound(call: ast.Call, callee: HostFunction) -> list[tuple[HostParameter, as
 
 
 def _ranked(
-    tensors: list[HostParameter], host: HostFunction, reading: Reading, analysis: FileAnalysis
+    tensors: list[HostParameter], host: HostFunction, analysis: FileAnalysis, *, multiplies: bool
 ) -> list[_Shaped]:
+    reading = _read(host)
     known = {p.name: _rank(p, host, analysis) for p in tensors}
     for first, second in reading.alike:
         for one, other in ((first, second), (second, first)):
@@ -127,7 +149,8 @@ def _ranked(
     floats = [p for p in tensors if not tensor_guess(p.name).dtype]
     # The one whose axes are known says most; what is only passed on usually has its shape.
     plain = [p for p in floats or tensors if tensor_guess(p.name).shape == "first"]
-    ranked = [p for p in plain if (known[p.name] or 0) > 1]
+    named = {p.name: sum(extent[0] == p.name for extent in reading.names) for p in plain}
+    ranked = sorted((p for p in plain if (known[p.name] or 0) > 1), key=lambda p: -named[p.name])
     main = (ranked or plain or floats or tensors)[0].name
     if known[main] is None:
         least = reading.evidence[main].least_rank
@@ -135,9 +158,15 @@ def _ranked(
     shaped = []
     for parameter in tensors:
         evidence, guess = reading.evidence[parameter.name], tensor_guess(parameter.name)
+        if parameter.name == "b" and "a" in known:
+            guess = Guess("", "", None, "first")  # a pair, not a bias
         rank = known[parameter.name]
+        if rank is None and guess.shape == "last" and multiplies and "w" in parameter.name.lower():
+            rank = 2
         if rank is None:
             rank = guess.rank if guess.rank is not None else known[main]
+            if guess.per_row:
+                rank = max((known[main] or 1) - 1, 1)
             rank = max(rank or 1, evidence.least_rank)
         dtype = dtype_name(_preferred(evidence) or guess.dtype or "fp16") or "float16"
         shaped.append(_Shaped(parameter.name, rank, dtype, guess))
@@ -211,8 +240,8 @@ def _is_plain(node: ast.expr) -> bool:
 class _Sizes:
     """One number and one name for each set of extents that are equal."""
 
-    def __init__(self, shaped: list[_Shaped], reading: Reading, taken: set[str], compiled_in: set[str]) -> None:
-        self.shaped, self.reading, self.taken, self.compiled_in = shaped, reading, taken, compiled_in
+    def __init__(self, shaped: list[_Shaped], reading: Reading, taken: set[str], compiled: _Fixed) -> None:
+        self.shaped, self.reading, self.taken, self.compiled = shaped, reading, taken, compiled
         self.ranks = {one.name: one.rank for one in shaped}
         self.parent: dict[Extent, Extent] = {(o.name, axis): (o.name, axis) for o in shaped for axis in range(o.rank)}
         self.anchored: set[Extent] = set()
@@ -271,16 +300,25 @@ class _Sizes:
         here = (one.name, axis)
         if one.guess.shape == "offsets" and one.rank == 1:
             one.literal[axis] = "9"
-        elif one.guess.shape == "rows" and one.rank == 1 and main.rank > 1:
-            if main.rank == 2:
-                self.join(here, (main.name, 0))
-            else:
-                one.literal[axis] = "rows"
-        elif one.guess.shape == "last" and one.rank == 1:
-            self.join(here, (main.name, main.rank - 1))
+        elif one.guess.shape == "rows" and one.rank < main.rank:
+            self.join(here, (main.name, axis))
+        elif one.guess.shape == "last":
+            self.follow_weight(one, axis, main)
         elif one.rank <= main.rank:
             behind = one.rank < main.rank and one.guess.shape != "rows"
             self.join(here, (main.name, axis + (main.rank - one.rank) * behind))
+
+    def follow_weight(self, one: _Shaped, axis: int, main: _Shaped) -> None:
+        """Let a weight be [out, in], as PyTorch's linear layers have it, and its siblings have the same shape."""
+        sibling = next(
+            (s for s in self.shaped if s.name != one.name and s.rank == one.rank and s.guess.shape == "last"), None
+        )
+        if axis == one.rank - 1:
+            self.join((one.name, axis), (main.name, main.rank - 1))
+        elif sibling is not None:
+            self.join((one.name, axis), (sibling.name, axis))
+        elif "w" not in one.name.lower() and one.rank <= main.rank:
+            self.join((one.name, axis), (main.name, axis))
 
     def members(self) -> dict[Extent, list[Extent]]:
         found: dict[Extent, list[Extent]] = {}
@@ -289,7 +327,8 @@ class _Sizes:
         return found
 
     def names_of(self, members: list[Extent]) -> list[str]:
-        return [name for extent, name in self.reading.names.items() if self.place(extent) in members]
+        given = [name for name, extent in self.reading.sizes.items() if self.place(extent) in members]
+        return [*given, *(name for extent, name in self.reading.names.items() if self.place(extent) in members)]
 
     def number(self) -> None:
         only_flat = all(one.rank <= 1 for one in self.shaped)
@@ -297,13 +336,16 @@ class _Sizes:
         for root, members in self.members().items():
             size = next((fixed[m] for m in members if m in fixed), None)
             rank = self.ranks[root[0]]
-            for name in self.names_of(members) if size is None else ():
+            names = self.names_of(members)
+            if size is None:
+                size = next((self.compiled.unrolled[name] for name in names if name in self.compiled.unrolled), None)
+            for name in names if size is None else ():
                 # One letter says little about a matrix: M, N, K, D, B.
                 size = size_guess(name) if rank > 2 or len(name) > 1 or name == "V" else None
                 if size is not None:
                     break
-            if size is None and rank > 2 and self.compiled_in & set(self.names_of(members)):
-                size = 64 if root[1] == rank - 1 else 4  # a size that is compiled in unrolls loops and fills registers
+            if size is None and rank > 2 and self.compiled.constants & set(names):
+                size = 64 if root[1] == rank - 1 else 4  # one that is compiled in often sizes a block
             if size is None:
                 size = _ELEMENTWISE if only_flat else _BY_RANK.get(rank, (8,) * rank)[root[1]]
             self.values[root] = size
@@ -362,11 +404,7 @@ class _Sizes:
         return f"{_SHORTEST.get(one.dtype, one.dtype)}[{', '.join(extents)}]{recipe}"
 
     def extent(self, one: _Shaped, axis: int) -> str:
-        literal = one.literal.get(axis)
-        if literal == "rows":
-            main = self.shaped[0]
-            return "*".join(self.labels[self.root((main.name, a))] for a in range(main.rank - 1))
-        return literal or self.labels[self.root((one.name, axis))]
+        return one.literal.get(axis) or self.labels[self.root((one.name, axis))]
 
     def free(self) -> list[tuple[str, int]]:
         """Return the sizes that are no parameters and are read, with their numbers."""

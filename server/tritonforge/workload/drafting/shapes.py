@@ -266,6 +266,8 @@ class _Body:
             for left, op, right in zip(sides, test.ops, sides[1:], strict=False):
                 if isinstance(op, ast.Eq):
                     self.equate(left, right)
+                elif isinstance(op, ast.LtE):
+                    self.bounded(left, right)
                 elif isinstance(op, ast.In):
                     self.among(left, right)
 
@@ -276,6 +278,8 @@ class _Body:
         elif isinstance(test, ast.Compare) and len(test.ops) == 1:
             if isinstance(test.ops[0], ast.NotEq):
                 self.equate(test.left, test.comparators[0])
+            elif isinstance(test.ops[0], ast.Gt):
+                self.bounded(test.left, test.comparators[0])
             elif isinstance(test.ops[0], ast.NotIn):
                 self.among(test.left, test.comparators[0])
 
@@ -304,6 +308,12 @@ class _Body:
             if extent is not None:
                 self.same(extent, other)
                 return
+
+    def bounded(self, small: ast.expr, large: ast.expr) -> None:
+        """Learn that an extent fits into a number that the caller gives: the extent itself does."""
+        extent = self.extent(small)
+        if extent is not None and isinstance(large, ast.Name) and large.id in self.out.parameters:
+            self.out.sizes.setdefault(large.id, extent)
 
     def unpacked_as(self, shape: _Alias, sizes: ast.Tuple) -> None:
         evidence = self.out.evidence[shape.name]
@@ -361,6 +371,7 @@ class _Body:
                     self.out.evidence[alias.name].tensor += 1
             elif isinstance(node, ast.Subscript):
                 self.extent(node)
+                self.indexed(node)
             elif isinstance(node, ast.Compare):
                 self.compared(node)
             elif isinstance(node, ast.Call):
@@ -370,6 +381,13 @@ class _Body:
                     alias = self.tensor(side)
                     if alias is not None:
                         self.out.evidence[alias.name].tensor += 2
+
+    def indexed(self, node: ast.Subscript) -> None:
+        alias = self.tensor(node.value) if isinstance(node.value, ast.Name) else None
+        if alias is not None and isinstance(node.slice, ast.Tuple):
+            plain = [part for part in node.slice.elts if not isinstance(part, ast.Constant) or type(part.value) is int]
+            if len(plain) == len(node.slice.elts):
+                self.at_least(alias, len(plain) - 1)
 
     def compared(self, node: ast.Compare) -> None:
         if not isinstance(node.left, ast.Name) or node.left.id not in self.out.evidence:
