@@ -87,11 +87,23 @@ async def rank(
     missing: list[str] = []
     if predicted:
         ranked, unknown = _shared_out(ranked)
-        missing += [f"times of {', '.join(unknown)}: could not be compiled, so not predicted either"] if unknown else []
-    missing += [
-        f"class of {row.name}: {row.headroom_note}" for row in ranked if row.headroom_note and not row.bottleneck
-    ]
+        missing += [f"times of {_listed(unknown)}: could not be compiled, so not predicted either"] if unknown else []
+    missing += _unjudged(ranked)
     return tuple(_with_gain(row) for row in ranked), tuple(missing)
+
+
+def _unjudged(ranked: Sequence[RankedKernel]) -> list[str]:
+    """Say why classes are missing: each reason once, with the largest of the kernels that it holds for."""
+    names: dict[str, list[str]] = {}
+    for row in ranked:
+        if row.headroom_note and row.bottleneck is None and row.share >= LEAST_SHARE:
+            names.setdefault(row.headroom_note, []).append(row.name)
+    return [f"class of {_listed(of)}: {reason}" for reason, of in names.items()]
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _row(taken: Taken, share: float) -> RankedKernel:

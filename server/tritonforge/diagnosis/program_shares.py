@@ -122,14 +122,15 @@ def _split(one: KernelTime, kernels: Sequence[SeenKernel], missing: list[str]) -
         return [Taken(kernels[0].name, one.time_us, one.count, kernels[0])]
     sampled = [kernel.sampled_us for kernel in kernels]
     known = [us for us in sampled if us is not None]
-    weights = known if len(known) == len(kernels) else [float(kernel.count) for kernel in kernels]
-    basis = "sampled launches" if len(known) == len(kernels) else "how often each was launched"
+    all_sampled = len(known) == len(kernels) and sum(known) > 0
+    weights = known if all_sampled else [float(max(kernel.count, 1)) for kernel in kernels]
+    basis = "sampled launches" if all_sampled else "how often each was launched"
     files = ", ".join(f"{kernel.file}:{kernel.line}" for kernel in kernels)
     missing.append(f"times of {one.name}: one name for {len(kernels)} kernels ({files}), told apart by {basis}")
-    whole = sum(weights) or 1.0
+    whole = sum(weights)
     launched = sum(kernel.count for kernel in kernels) or 1
     return [
-        Taken(kernel.name, one.time_us * weight / whole, round(one.count * kernel.count / launched), kernel)
+        Taken(kernel.name, one.time_us * (weight / whole), round(one.count * kernel.count / launched), kernel)
         for kernel, weight in zip(kernels, weights, strict=True)
     ]
 

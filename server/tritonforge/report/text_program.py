@@ -13,6 +13,7 @@ _NAME = 34
 _BAR = 10
 _OTHERS = 4
 _OTHER_NAME = 48
+_MISSING = 6
 _SMALL = 0.01
 _WORTH = 1.005
 """A gain below that is not worth a command."""
@@ -26,8 +27,12 @@ def program_text(result: ProgramResult) -> list[Line]:
         out += [BLANK, *_other(result)]
     if result.missing:
         out.append(BLANK)
-        for sentence in result.missing:
+        for sentence in result.missing[:_MISSING]:
             out += labelled("Missing", wrap([Span(sentence, "muted")], width=88))
+        if len(result.missing) > _MISSING:
+            out += labelled(
+                "", [line(Span(f"and {len(result.missing) - _MISSING} more: see the JSON (-o FILE)", "muted"))]
+            )
     return [*out, *_next(result)]
 
 
@@ -49,10 +54,11 @@ def _where(result: ProgramResult) -> list[Span | str]:
         return [Span("Nothing was measured.", "warn"), f" Shares are of the time predicted for {kernels}{gpu}."]
     time = wording.time_us(result.gpu_time_us)
     if result.clock == "sampled" or result.triton_share is None:
-        return [Span(time, "number"), f" in {kernels} (sampled); what is not Triton's is not known."]
+        return ["GPU time ", Span(time, "number"), f" in {kernels}, sampled; what is not Triton's is not known."]
     return [
+        "GPU time ",
         Span(time, "number"),
-        " of GPU time: ",
+        ": ",
         Span(wording.percent(result.triton_share), "number"),
         f" in {kernels}, ",
         Span(wording.percent(result.other_share), "number"),
