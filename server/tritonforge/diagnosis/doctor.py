@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from tritonforge.config import Settings, resolve_target
+from tritonforge.diagnosis.doctor_measuring import measuring_checks, reading_check
 from tritonforge.domain.errors import TritonForgeError
 from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import Compare, Compile, Limits, Program
@@ -13,11 +14,13 @@ from tritonforge.domain.profile import TargetInfo
 from tritonforge.domain.results import DoctorCheck, DoctorResult
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session, open_session
+from tritonforge.store import Store
 from tritonforge.workload.specs import parse_spec
 
 OLDEST, NEWEST = (3, 2), (3, 9)
 """The Triton versions that this tool is written for (tested with 3.6 and 3.7)."""
 _LIMITS = Limits(seconds=60.0)
+_REINSTALL = "Install torch and triton anew in the target's interpreter, in versions that belong together."
 _SOURCE = """\
 import torch
 import triton
@@ -37,8 +40,10 @@ def double(x):
 """
 
 
-async def examine(settings: Settings, name: str | None = None) -> DoctorResult:
+async def examine(settings: Settings, name: str | None = None, store: Store | None = None) -> DoctorResult:
     """Return what works on the target called `name` (default: the configured one).
+
+    What it finds out about counters is remembered in `store`, in place of what an earlier try found.
 
     Raises:
         UsageError: when no such target is configured.
@@ -51,8 +56,12 @@ async def examine(settings: Settings, name: str | None = None) -> DoctorResult:
             info = session.info
             checks += _environment(session)
             with tempfile.TemporaryDirectory(prefix="tritonforge-doctor-") as folder:
-                checks += await _uses(session, Path(folder))
-            checks.append(_gpu(session))
+                program = _probe(Path(folder))
+                checks += [await _compiles(session, program, _SMALL), await _interprets(session, program, _SMALL)]
+                checks.append(_gpu(session))
+                if session.measures:
+                    checks += await measuring_checks(session, program, _LARGE, store)
+            checks.append(reading_check())
     except TritonForgeError as error:
         checks.append(DoctorCheck("worker", ok=False, detail=error.message, mend=error.mend))
     return DoctorResult(info, tuple(checks))
@@ -71,15 +80,20 @@ def _environment(session: Session) -> list[DoctorCheck]:
             detail=str(described.triton),
             mend="" if known else f"Use a Triton from {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}.",
         ),
-        *(DoctorCheck("problem", ok=False, detail=problem) for problem in described.problems),
+        *(
+            DoctorCheck("problem", ok=False, detail=problem, mend="See whether other programs there can use it.")
+            for problem in described.problems
+        ),
     ]
 
 
-async def _uses(session: Session, folder: Path) -> list[DoctorCheck]:
+def _probe(folder: Path) -> Program:
     (folder / "probe.py").write_text(_SOURCE)
-    program = Program(str(folder), "probe.py", (("probe.py", _SOURCE),))
-    call = parse_spec("x=fp32[1000]", file="probe.py", function="double")
-    return [await _compiles(session, program, call), await _interprets(session, program, call)]
+    return Program(str(folder), "probe.py", (("probe.py", _SOURCE),))
+
+
+_SMALL, _LARGE = (parse_spec(f"x=fp32[{elements}]", file="probe.py", function="double") for elements in (1000, 1 << 22))
+"""Calls of the probe: one that the interpreter runs in no time, one that a GPU is busy with for a while."""
 
 
 async def _compiles(session: Session, program: Program, call: Call) -> DoctorCheck:
@@ -87,7 +101,7 @@ async def _compiles(session: Session, program: Program, call: Call) -> DoctorChe
     try:
         result = await session.worker.run(Compile(program, call, session.arch), limits=_LIMITS)
     except JobError as error:
-        return DoctorCheck(name, ok=False, detail=error.failure.message)
+        return DoctorCheck(name, ok=False, detail=error.failure.message, mend=_REINSTALL)
     (launch,) = result.launches
     if launch.error:
         return DoctorCheck(name, ok=False, detail=launch.error, mend="Choose an arch that this Triton compiles for.")
@@ -98,10 +112,14 @@ async def _interprets(session: Session, program: Program, call: Call) -> DoctorC
     try:
         result = await session.worker.run(Compare(program, program, (call,)), limits=_LIMITS)
     except JobError as error:
-        return DoctorCheck("verify in the interpreter", ok=False, detail=error.failure.message)
+        return DoctorCheck("verify in the interpreter", ok=False, detail=error.failure.message, mend=_REINSTALL)
     (outcome,) = result.outcomes
+    equal = outcome.status == "equal"
     return DoctorCheck(
-        "verify in the interpreter", ok=outcome.status == "equal", detail=outcome.detail or f"{outcome.seconds:.2f} s"
+        "verify in the interpreter",
+        ok=equal,
+        detail=outcome.detail or f"{outcome.seconds:.2f} s",
+        mend="" if equal else _REINSTALL,
     )
 
 

@@ -99,12 +99,16 @@ class VerifyResult:
 
 @dataclass(frozen=True)
 class DoctorCheck:
-    """One thing that has to be in place: whether it is, what was seen, and how to mend it (empty when `ok`)."""
+    """One thing that was tried: whether it works, what was seen, and how to mend it (empty when `ok`).
+
+    `optional`: an upgrade that gives more than is needed, so that a target without it is whole.
+    """
 
     name: str
     ok: bool
     detail: str = ""
     mend: str = ""
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,5 +120,5 @@ class DoctorResult:
 
     @property
     def ok(self) -> bool:
-        """Whether every check passed."""
-        return all(check.ok for check in self.checks)
+        """Whether everything that is needed works."""
+        return all(check.ok or check.optional for check in self.checks)

@@ -11,5 +11,8 @@ def doctor_json(result: DoctorResult) -> Json:
     return {
         "schema": SCHEMA,
         "target": target_json(result.target),
-        "checks": [{"name": c.name, "ok": c.ok, "detail": c.detail, "mend": c.mend} for c in result.checks],
+        "checks": [
+            {"name": c.name, "ok": c.ok, "detail": c.detail, "mend": c.mend, "optional": c.optional}
+            for c in result.checks
+        ],
     }

@@ -12,14 +12,22 @@ def doctor_text(result: DoctorResult) -> list[Line]:
     out = [line(Span("Target", "muted"), " ", Span(wording.target(result.target), "title")), BLANK]
     column = max((len(check.name) for check in result.checks), default=0)
     for check in result.checks:
-        mark = Span("✓", "good") if check.ok else Span("✗", "bad")
+        mark = Span("✓", "good") if check.ok else Span("–", "warn") if check.optional else Span("✗", "bad")
         first, *rest = wrap([check.detail], width=94 - column) or [Line()]
-        name = Span(f" {check.name.ljust(column)}  ", "plain" if check.ok else "bad")
+        name = Span(f" {check.name.ljust(column)}  ", "plain" if check.ok or check.optional else "bad")
         out.append(Line((mark, name, *first.spans)))
         out += indent(rest, column + 4)
         if not check.ok and check.mend:
             out += indent(wrap([Span("→ ", "title"), check.mend], width=94 - column, hanging=2), column + 4)
-    failed = sum(not check.ok for check in result.checks)
+    return [*out, BLANK, line(_summary(result))]
+
+
+def _summary(result: DoctorResult) -> Span:
+    failed = sum(not check.ok and not check.optional for check in result.checks)
     total = wording.plural(len(result.checks), "check")
-    summary = Span(f"{failed} of {total} failed.", "bad") if failed else Span(f"All {total} passed.", "good")
-    return [*out, BLANK, line(summary)]
+    if failed:
+        return Span(f"{failed} of {total} failed.", "bad")
+    upgrades = sum(not check.ok for check in result.checks)
+    if upgrades:
+        return Span(f"All that is needed works; {wording.plural(upgrades, 'upgrade')} missing (–).", "good")
+    return Span(f"All {total} passed.", "good")

@@ -14,7 +14,10 @@ from tritonforge.config import workspace_root
 @target_option()
 @format_option()
 def doctor(target_name: str | None, output_format: str) -> int:
-    """Check that the target can compile, verify and (with a GPU) measure; exit with 1 when something is missing."""
+    """Check that the target can compile, verify and (with a GPU) measure; exit with 1 when something needed is missing.
+
+    Hardware counters and sampling are upgrades: what does not allow them is shown with the mend, and is no failure.
+    """
     return run(_doctor(target_name, output_format))
 
 
@@ -26,6 +29,6 @@ async def _doctor(target_name: str | None, output_format: str) -> int:
     workspace = open_workspace(workspace_root(Path.cwd()))
     with Progress() as progress:
         progress.say("examining the target …")
-        result = await examine(workspace.settings, target_name)
+        result = await examine(workspace.settings, target_name, workspace.store)
     emit(output_format, lambda: doctor_json(result), lambda: doctor_text(result))
     return 0 if result.ok else 1
