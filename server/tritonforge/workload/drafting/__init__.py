@@ -1,8 +1,8 @@
 """A first launch spec for a kernel that has none, from its signature and the function that launches it.
 
 A draft is a start for a person who knows the sizes: it parses, it takes less than 1 GiB, and on plain code it runs.
-`shapes` reads what a host function shows of its arguments, `guesses` what their names suggest, `hosts` and `kernels`
-put the words together.
+`shapes` reads what a host function shows of its arguments (`evidence`), `guesses` what their names suggest, `sizes`
+makes their extents agree, `hosts` and `kernels` put the words together.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-Extent = tuple[str, int]
-"""An axis of a parameter; a negative axis counts from the end until the rank is known."""
+from tritonforge.workload.drafting.evidence import Evidence, Extent, Reading
 
 _ATTRIBUTES = (
     "shape stride numel size dtype device contiguous is_cuda element_size data_ptr dim ndim view reshape is_contiguous "
@@ -21,41 +20,12 @@ _SAME = frozenset(_CONVERSIONS.split())
 _FACTORIES = frozenset(_TAKE_SIZES.split())
 
 
-@dataclass
-class Evidence:
-    """What is known of one parameter: `rank` for certain, `weak_rank` from a view of it, `least_rank` at the least."""
-
-    tensor: int = 0
-    scalar: int = 0
-    rank: int | None = None
-    weak_rank: int | None = None
-    least_rank: int = 0
-    dtypes: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    none: bool = False
-
-
 @dataclass(frozen=True)
 class _Alias:
     """A local name for a parameter, with the pairs of axes that were swapped on the way."""
 
     name: str
     swaps: tuple[tuple[int, int], ...] = ()
-
-
-@dataclass
-class Reading:
-    """All that a function shows: evidence for each parameter, equal extents, and the names given to extents."""
-
-    parameters: tuple[str, ...]
-    evidence: dict[str, Evidence] = field(default_factory=dict)
-    names: dict[Extent, str] = field(default_factory=dict)
-    equal: list[tuple[Extent, Extent]] = field(default_factory=list)
-    alike: list[tuple[str, str]] = field(default_factory=list)
-    fixed: dict[Extent, int] = field(default_factory=dict)
-    sizes: dict[str, Extent] = field(default_factory=dict)
-    """Parameters that are numbers equal to an extent."""
-    calls: list[ast.Call] = field(default_factory=list)
 
 
 def read_host(source: str, parameters: tuple[str, ...]) -> Reading:
