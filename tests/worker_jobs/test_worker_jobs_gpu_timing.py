@@ -77,7 +77,7 @@ def test_the_two_clocks_agree_but_for_what_a_launch_costs(compile_lane, example,
     (events,), by_events = medians(compile_lane, shift(size), example("scale_shift"), clock="events")
     print(size, records, events, by_records.notes, by_events.notes)  # noqa: T201 - evidence
     assert (by_records.clock, by_events.clock) == ("cupti", "events")
-    assert records * 0.97 <= events <= records * 1.03 + 5.0
+    assert records * 0.97 - 1.0 <= events <= records * 1.03 + 5.0
 
 
 @pytest.mark.parametrize("clock", ["auto", "events"])
