@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import textwrap
 
+import report_samples as samples
+
 from tritonforge.analysis import analyze
+from tritonforge.domain.finding import Bottleneck
 from tritonforge.domain.profile import LineHeat
+from tritonforge.domain.results import ProfileResult
+from tritonforge.report import wording
+from tritonforge.report.json_profile import profile_json
 from tritonforge.report.text import plain, to_ascii
+from tritonforge.report.text_profile import profile_text
 from tritonforge.report.text_source import dominant_stall, source_with_heat
 
 HEADER = "import triton\nimport triton.language as tl\n\n\n"
@@ -95,3 +103,50 @@ def test_a_warp_that_issues_has_no_reason_to_wait():
     )
     assert dominant_stall(LineHeat(1.0, {"selected": 1.0})) is None
     assert dominant_stall(LineHeat(1.0)) is None
+
+
+def profiled(**changes) -> str:
+    profile = dataclasses.replace(samples.MEASURED_PROFILE, **changes)
+    return plain(profile_text(ProfileResult((profile,), {}), {samples.FILE: samples.SOURCE}))
+
+
+def test_the_heading_says_whether_the_shares_are_samples_or_a_models():
+    assert "Where the time goes  share of stall samples (pcsampling)" in profiled()
+    assert "Where the time goes  predicted from the compiled code, not measured" in profiled(
+        lines_provenance="predicted"
+    )
+    bare = profiled(lines={})
+    assert "Source\n" in bare
+    assert "Where the time goes" not in bare
+
+
+def test_predicted_shares_do_not_enter_the_json_where_samples_belong():
+    measured = profile_json(ProfileResult((samples.MEASURED_PROFILE,), {}))["profiles"][0]
+    assert set(measured["lines"]) == {"11", "12", "13", "14", "999"}
+    guessed = dataclasses.replace(samples.MEASURED_PROFILE, lines_provenance="predicted")
+    assert profile_json(ProfileResult((guessed,), {}))["profiles"][0]["lines"] == {}
+
+
+def test_stall_reasons_are_explained_and_unknown_ones_kept():
+    assert "62 % long scoreboard (waiting for global or local memory)" in profiled()
+    assert wording.stall("a_new_one") == "a new one"
+
+
+def test_a_launch_bound_kernel_is_not_sent_to_the_optimiser():
+    text = profiled(bottleneck=Bottleneck("launch-bound", 0.9, "measured", "Short."))
+    assert "tritonforge optimize" not in text
+    assert "CUDA graph" in text
+
+
+def test_a_normal_profile_fits_one_screen():
+    assert len(profiled().splitlines()) <= 45
+    assert max(map(len, profiled().splitlines())) <= 100
+
+
+def test_the_second_launch_of_a_kernel_shows_only_what_is_hot():
+    kernel, source = kernel_of(LONG)
+    profile = dataclasses.replace(samples.MEASURED_PROFILE, kernel=kernel, lines={}, findings=())
+    once = plain(profile_text(ProfileResult((profile,), {}), {"k.py": source}))
+    twice = plain(profile_text(ProfileResult((profile, profile), {}), {"k.py": source}))
+    assert once.count("│") == 40
+    assert twice.count("│") == 50

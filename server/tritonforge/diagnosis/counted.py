@@ -79,7 +79,7 @@ def busiest(case: Case) -> tuple[str, float] | None:
     top = max(known, key=lambda name: known[name])
     issue = metric(case, "issue_active")
     if known[top] < _STARVED_BELOW and issue is not None and issue > known[top]:
-        return "fp32", issue
+        return "issue", issue
     return top, known[top]
 
 

@@ -35,6 +35,7 @@ _UNITS: dict[str, tuple[BottleneckClass, str]] = {
     "tensor": ("tensor-core", "the tensor cores"),
     "special": ("special-function", "the special-function units"),
     "fp32": ("fp32-compute", "ordinary arithmetic"),
+    "issue": ("fp32-compute", "the instruction schedulers"),
 }
 
 

@@ -16,6 +16,7 @@ from tritonforge.report.text_source import WHOLE, source_with_heat
 _LABEL = 12
 _HOT_ROWS = 10
 _FINDINGS = 3
+_REASONS, _EXPLAINED = 4, 2
 
 
 def profile_text(result: ProfileResult, sources: Mapping[str, str] | None = None) -> list[Line]:
@@ -70,9 +71,7 @@ def _profile(profile: Profile, prediction: Prediction | None, source: str | None
         out += labelled("Roofline", _roofline(profile.roofline))
     out += labelled("Bottleneck", wrap(bottleneck_spans(profile.bottleneck), width=88))
     if profile.stalls:
-        top = sorted(profile.stalls.items(), key=lambda item: -item[1])[:4]
-        stalls = ", ".join(f"{name.replace('_', ' ')} {wording.percent(share)}" for name, share in top)
-        out += labelled("Stalls", wrap([stalls, " ", Span(f"({profile.counters_source})", "muted")], width=88))
+        out += labelled("Stalls", _stalls(profile))
     if profile.missing:
         out += labelled("Missing", wrap([Span("; ".join(profile.missing), "muted")], width=88))
     for note in profile.notes:
@@ -126,6 +125,17 @@ def _roofline(roofline: Roofline) -> list[Line]:
     ]
 
 
+def _stalls(profile: Profile) -> list[Line]:
+    """The reasons for which warps waited most; the first two in plain words too."""
+    waiting = sorted(profile.stalls.items(), key=lambda item: -item[1])[:_REASONS]
+    said = [
+        f"{wording.percent(share)} {wording.stall(name) if place < _EXPLAINED else name.replace('_', ' ')}"
+        for place, (name, share) in enumerate(waiting)
+    ]
+    origin = profile.counters_source if profile.counters_source != "none" else "sampled"
+    return wrap([", ".join(said), " ", Span(f"[{origin}]", "muted")], width=88)
+
+
 def _source(profile: Profile, source: str, *, rows: int) -> list[Line]:
     """The heat column's heading says what the shares are: samples of the hardware, or a model's guess."""
     findings = [finding.range.start.line for finding in by_gravity(profile.findings)[:_FINDINGS]]
@@ -146,4 +156,9 @@ def _next(profile: Profile) -> list[Line]:
     path = wording.kernel_path(profile.kernel)
     if profile.bottleneck.kind == "at-roofline":
         return labelled("Next", wrap(["Nothing: a faster kernel would have to move less or compute less."], width=88))
+    if profile.bottleneck.kind == "launch-bound":
+        advice = (
+            "Fuse it with its neighbours, do more per launch, or capture a CUDA graph: no rewrite of it helps much."
+        )
+        return labelled("Next", wrap([advice], width=88))
     return next_steps([(f"tritonforge optimize {path}", "look for a verified rewrite")])

@@ -12,6 +12,36 @@ from tritonforge.domain.provenance import Evidence
 _NO_VALUE = "—"
 
 
+_STALLS = {
+    "long_scoreboard": "waiting for global or local memory",
+    "short_scoreboard": "waiting for shared memory or special functions",
+    "lg_throttle": "too many global or local accesses queued",
+    "mio_throttle": "too many shared-memory or special instructions queued",
+    "tex_throttle": "too many texture accesses queued",
+    "math_pipe_throttle": "waiting for a busy arithmetic unit",
+    "barrier": "waiting for other warps of the program",
+    "membar": "waiting for a memory fence",
+    "drain": "waiting for its last stores",
+    "wait": "fixed latency of instructions",
+    "no_instructions": "waiting for instructions to be fetched",
+    "imc_miss": "waiting for constants",
+    "branch_resolving": "waiting for a branch",
+    "dispatch_stall": "held back by the dispatcher",
+    "warpgroup_arrive": "waiting for the warps of its group",
+    "sleeping": "asleep",
+    "not_selected": "ready, another warp was chosen",
+    "selected": "working",
+}
+"""Stall reasons as "Warp Stall Reasons" of NVIDIA's Kernel Profiling Guide explains them, in few words."""
+
+
+def stall(reason: str) -> str:
+    """Return a stall reason with what it means: `long scoreboard (waiting for global or local memory)`."""
+    meaning = _STALLS.get(reason)
+    name = reason.replace("_", " ")
+    return f"{name} ({meaning})" if meaning else name
+
+
 def time_us(value: float | None) -> str:
     """Return a time given in µs with three significant digits and the unit that suits it."""
     if value is None or not math.isfinite(value):

@@ -99,12 +99,15 @@ def _counted(case: Case) -> Spill | None:
 
 
 def _local_lines(case: Case) -> tuple[tuple[int, int], ...]:
+    """Lines with local instructions, the costliest first: trip counts included."""
     instructions = case.compiled.instructions if case.compiled is not None else {}
+    work = case.compiled.work.lines if case.compiled is not None and case.compiled.work is not None else {}
     local = {
         line: mix.instructions.get("load_local", 0) + mix.instructions.get("store_local", 0)
         for line, mix in instructions.items()
     }
-    return tuple(sorted(((n, count) for n, count in local.items() if count), key=lambda item: (-item[1], item[0])))
+    cost = {n: count * (work[n].executions if n in work else 1.0) for n, count in local.items() if count}
+    return tuple((n, local[n]) for n in sorted(cost, key=lambda n: (-cost[n], n)))
 
 
 def _is_argument_reduction(case: Case, size: int, lines: frozenset[int]) -> bool:
