@@ -214,7 +214,7 @@ async def measure(target: str | None, wanted: list[Label]) -> Kept:
             call = Call(label.function, label.file, label.function, ())
             subject = Subject(str(LABELLED), label.file, text, kernels_of(label.file)[label.kernel], (call,))
             try:
-                _, assessed = await profile(subject, session, judge)
+                _, assessed = await profile(subject, session, judge, counters="auto")
             except (JobError, TritonForgeError) as error:
                 seen = Seen(problem=f"{type(error).__name__}: {error}")
             else:
