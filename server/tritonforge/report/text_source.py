@@ -11,6 +11,8 @@ from tritonforge.report.text import Line, Span, Style, bar, line, shortened
 
 WHOLE = 40
 """Lines up to which a kernel is shown whole."""
+_EXCERPT = 24
+"""Lines that are shown of a longer one: with everything else they fill a screen."""
 _HOT, _WARM = 0.25, 0.1
 _WORTH_A_LOOK = 0.02
 _BAR = 6
@@ -30,7 +32,7 @@ def source_with_heat(
         source: the text of its file.
         heat: share of the time by line of the file; may be empty.
         marked: lines that a bottleneck or a finding points at: they are kept, and stand out.
-        rows: how many lines of source to show at most.
+        rows: up to how many lines it is shown whole.
     """
     texts = source.splitlines()
     shown = _body(kernel, texts)
@@ -39,7 +41,7 @@ def source_with_heat(
     whole = shown
     kept_for_sure = {at for at in marked if at in shown}
     if len(shown) > rows:
-        shown = _pick(kernel, shown, heat, kept_for_sure, rows)
+        shown = _pick(kernel, shown, heat, kept_for_sure, min(rows, _EXCERPT))
     margin = min(len(texts[n - 1].expandtabs(4)) - len(texts[n - 1].expandtabs(4).lstrip()) for n in shown)
     digits = len(str(shown[-1]))
     reasons = any(one.stalls for one in heat.values())
@@ -135,6 +137,6 @@ def _pick(kernel: Kernel, lines: list[int], heat: Mapping[int, LineHeat], sure: 
         take((number,))
         take(loop.range.start.line for loop in kernel.loops if loop.range.start.line <= number <= loop.range.end.line)
     around = hot or sorted(sure) or lines[:rows]
-    for distance in (1, 2, 3):
+    for distance in range(1, rows):
         take(n + step for n in around for step in (-distance, distance))
     return sorted(chosen)
