@@ -21,6 +21,8 @@ class Evidence:
     dtypes: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     none: bool = False
+    items: int = 0
+    """How many items it has, if it is a list that is read by number."""
 
 
 @dataclass

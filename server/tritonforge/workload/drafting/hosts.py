@@ -155,6 +155,8 @@ def _scalar(parameter: HostParameter, host: HostFunction, analysis: FileAnalysis
     if given is not None:
         return given
     evidence = reading.evidence[parameter.name]
+    if evidence.items:
+        return f"[{', '.join(['16'] * evidence.items)}]"
     if evidence.texts:
         return repr(evidence.texts[0])
     namesake = next(

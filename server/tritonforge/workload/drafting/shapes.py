@@ -71,6 +71,8 @@ class _Body:
             self.holds(node.test)
         elif isinstance(node, ast.If) and any(isinstance(s, ast.Raise) for s in node.body):
             self.holds_not(node.test)
+        elif isinstance(node, ast.If):
+            self.branches_on(node.test)
         for name in ("body", "orelse", "finalbody"):
             inner = getattr(node, name, None)
             if isinstance(inner, list):
@@ -256,6 +258,11 @@ class _Body:
     def equate(self, left: ast.expr, right: ast.expr) -> None:
         for one, other in ((left, right), (right, left)):
             rank = _whole(other)
+            counted_elements = self.counted(one)
+            if counted_elements is not None and rank is not None and rank > 0:
+                self.out.evidence[counted_elements].rank = 1
+                self.out.fixed[counted_elements, 0] = rank
+                return
             counted = self.ranked(one)
             if counted is not None and rank is not None:
                 self.out.evidence[counted].rank = rank
@@ -278,6 +285,12 @@ class _Body:
             if extent is not None:
                 self.same(extent, other)
                 return
+
+    def branches_on(self, test: ast.expr) -> None:
+        """Take the branch in which an extent fits into a number that the caller gives."""
+        for node in ast.walk(test):
+            if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.LtE):
+                self.bounded(node.left, node.comparators[0])
 
     def bounded(self, small: ast.expr, large: ast.expr) -> None:
         """Learn that an extent fits into a number that the caller gives: the extent itself does."""
@@ -313,6 +326,17 @@ class _Body:
             ranks = [r for r in map(_whole, right.elts) if r is not None]
             if ranks:
                 self.out.evidence[counted].weak_rank = ranks[0]
+
+    def counted(self, node: ast.expr) -> str | None:
+        """Return the tensor whose number of elements an expression is."""
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("numel", "nelement")
+        ):
+            alias = self.tensor(node.func.value)
+            return alias.name if alias else None
+        return None
 
     def ranked(self, node: ast.expr) -> str | None:
         """Return the tensor whose number of axes an expression is."""
@@ -353,7 +377,14 @@ class _Body:
                         self.out.evidence[alias.name].tensor += 2
 
     def indexed(self, node: ast.Subscript) -> None:
+        shape = self.shape(node.value)
+        if shape is not None and _whole(node.slice) is None and not isinstance(node.slice, ast.Slice):
+            self.at_least(shape, 1)  # `x.shape[dim]`: which axis is a choice only where there are several
         alias = self.tensor(node.value) if isinstance(node.value, ast.Name) else None
+        index = _whole(node.slice)
+        if alias is not None and index is not None and index >= 0:
+            evidence = self.out.evidence[alias.name]
+            evidence.items = max(evidence.items, index + 1)
         if alias is not None and isinstance(node.slice, ast.Tuple):
             plain = [part for part in node.slice.elts if not isinstance(part, ast.Constant) or type(part.value) is int]
             if len(plain) == len(node.slice.elts):
@@ -379,6 +410,10 @@ class _Body:
             if alias is not None and index is not None:
                 self.at_least(alias, index)
         name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        if isinstance(function, ast.Attribute) and name in ("transpose", "swapaxes", "t"):
+            alias = self.tensor(function.value)
+            if alias is not None:
+                self.at_least(alias, 1)
         if name in _FACTORIES:
             for argument in node.args:
                 for part in argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument]:
