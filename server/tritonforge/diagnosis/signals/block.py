@@ -51,7 +51,7 @@ def small_block(case: Case) -> SmallBlock | None:
         return None
     if _is_contradicted(case):
         return None
-    if case.compiled is not None:
+    if case.compiled is not None and (case.compiled.work is not None or case.counters is None):
         return _from_work(case)
     if case.counters is not None:
         return _counted(case)

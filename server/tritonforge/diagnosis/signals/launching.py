@@ -34,7 +34,7 @@ def launch_bound(case: Case) -> LaunchBound | None:
     work_us = least.time_us if least is not None else None
     if work_us is not None and work_us > launch_us:
         return None
-    if case.time is not None:
+    if case.time is not None and not _is_profilers(case):
         dominated = case.time.median <= _MEASURED_SLACK * launch_us
     elif case.time_provenance == "measured":
         dominated = time_us <= launch_us  # a profiler's time begins when the kernel does
@@ -42,3 +42,8 @@ def launch_bound(case: Case) -> LaunchBound | None:
         parts = case.prediction.parts if case.prediction is not None else {}
         dominated = parts.get("launch", 0.0) >= _PREDICTED_SHARE * time_us
     return LaunchBound(time_us, launch_us, work_us, case.time_provenance) if dominated else None
+
+
+def _is_profilers(case: Case) -> bool:
+    """Whether the time is the profiler's own, as a report from elsewhere gives it: without the launch itself."""
+    return case.time is not None and case.counters is not None and case.counters.time_us == case.time.median

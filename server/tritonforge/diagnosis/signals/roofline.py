@@ -7,6 +7,8 @@ from typing import Literal
 
 from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.facts import Floor, floor, traffic
+from tritonforge.diagnosis.signals.coalescing import strided_access
+from tritonforge.diagnosis.signals.redundancy import redundancy
 from tritonforge.domain.provenance import Provenance
 
 AT_ROOFLINE = 0.85
@@ -60,7 +62,7 @@ def _from_roofline(case: Case) -> Standing | None:
     known = traffic(case)
     if roofline.bound == "memory":
         achieved = roofline.achieved_gbps
-        if achieved is None:
+        if achieved is None or _is_of_needless_bytes(case):
             return None
         if known is not None and roofline.bytes > _NOT_REDUNDANT * known.useful > 0:
             achieved *= known.useful / roofline.bytes
@@ -70,6 +72,13 @@ def _from_roofline(case: Case) -> Standing | None:
     if achieved is None:
         return None
     return Standing(roofline.fraction, "compute", achieved, roofline.ceiling_tflops, "TFLOP/s", "measured")
+
+
+def _is_of_needless_bytes(case: Case) -> bool:
+    """Whether the bytes were counted on the bus, for lack of a compilation, and many of them need not be moved."""
+    if case.counters is None or traffic(case) is not None:
+        return False
+    return strided_access(case) is not None or redundancy(case) is not None
 
 
 def _from_floor(case: Case, time_us: float, provenance: Provenance) -> Standing | None:
