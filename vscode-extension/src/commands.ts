@@ -12,7 +12,12 @@ const KERNEL_COMMANDS = [
 ];
 
 /** Commands of docs/editor.md that the server's lenses and other extensions may send. */
-const OTHER_COMMANDS = ["tritonforge.cancelJob", "tritonforge.selectTarget", "tritonforge.restart"];
+const OTHER_COMMANDS = [
+  "tritonforge.cancelJob",
+  "tritonforge.selectTarget",
+  "tritonforge.pinLaunch",
+  "tritonforge.restart",
+];
 
 /** Registers the server's commands, so that they exist (and say what is wrong) while no server runs. */
 export function registerServerCommands(session: Session): vscode.Disposable {
@@ -36,7 +41,8 @@ export async function reporting<Result>(action: () => Promise<Result>): Promise<
   }
 }
 
-function placeAtCursor(): unknown {
+/** Where the cursor is, as commands take it; throws a sentence for the user where it is in no Python file. */
+export function placeAtCursor(): object {
   const editor = vscode.window.activeTextEditor;
   if (editor?.document.languageId !== "python") {
     throw new Error("Open a Python file and place the cursor in a Triton kernel.");

@@ -1,6 +1,6 @@
 import * as vscode from "vscode";
 
-import { registerServerCommands, reporting } from "./commands.js";
+import { placeAtCursor, registerServerCommands, reporting } from "./commands.js";
 import { fromPythonEnvironments, fromPythonExtension } from "./interpreter/extensions.js";
 import { fromPath as interpreterFromPath } from "./interpreter/path.js";
 import { fromSetting as interpreterFromSetting } from "./interpreter/setting.js";
@@ -8,6 +8,7 @@ import { resolve } from "./resolve.js";
 import { fromInterpreter, fromPath, fromSetting } from "./server/sources.js";
 import { Session } from "./session.js";
 import { SECTION } from "./settings.js";
+import { pickLaunch } from "./ui/launch.js";
 import { showMenu } from "./ui/menu.js";
 import { Output } from "./ui/output.js";
 import { showProblem } from "./ui/problem.js";
@@ -39,6 +40,7 @@ export function activate(context: vscode.ExtensionContext): void {
     registerServerCommands(session),
     command("tritonforge.restartServer", () => session.restart()),
     command("tritonforge.pickTarget", () => reporting(() => target.pick(session))),
+    command("tritonforge.pickLaunch", () => reporting(() => pickLaunch(session, placeAtCursor()))),
     command("tritonforge.showMenu", () => showMenu(status)),
     command("tritonforge.showOutput", () => {
       output.channel.show();
