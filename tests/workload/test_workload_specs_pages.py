@@ -208,3 +208,14 @@ def test_a_spec_above_a_caller_of_the_host_function_counts_where_there_is_no_nea
     nearer = source.replace("def host", "# tritonforge: launch x=fp16[3]\ndef host")
     analysis = analyze(nearer, "k.py")
     assert [call.function for call in spec_calls(analysis, (), analysis.kernels[0])] == ["host"]
+
+
+def test_a_table_may_name_an_autograd_function_by_what_calls_it(tmp_path):
+    (tmp_path / "tritonforge.toml").write_text('[[launch]]\nfile = "k.py"\nfunction = "Op.apply"\nx = "fp16[4]"\n')
+    source = (
+        "import torch, triton\n@triton.jit\ndef k(x): pass\nclass Op(torch.autograd.Function):\n"
+        "    @staticmethod\n    def forward(ctx, x):\n        k[(1,)](x)\n"
+    )
+    analysis = analyze(source, "k.py")
+    (call,) = spec_calls(analysis, load(tmp_path, environment={}).launches, analysis.kernels[0])
+    assert (call.function, len(call.arguments), call.keywords) == ("Op.apply", 1, ())

@@ -83,14 +83,16 @@ def _calls(
             continue
         if table.kernel in (kernel.name, kernel.simple_name):
             calls += table_calls(table, Subject(analysis.file, kernel.name, kernel))
-        elif table.function is not None and (table.function in hosts or not kernel.launch_sites):
+        elif table.function is not None:
             host = _host(table.function, analysis)
-            calls += table_calls(table, Subject(analysis.file, table.function, host=host))
+            name = host.name if host is not None else table.function
+            if name in hosts or not kernel.launch_sites:
+                calls += table_calls(table, Subject(analysis.file, table.function, host=host))
     return tuple({call.id: call for call in calls}.values())
 
 
 def _host(name: str | None, analysis: FileAnalysis) -> HostFunction | None:
-    return next((f for f in analysis.functions if name in (f.name, f.called_as)), None)
+    return next((f for f in analysis.functions if name is not None and name in (f.name, f.called_as)), None)
 
 
 def _callers(hosts: set[str], functions: Sequence[HostFunction]) -> set[str]:

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from dataclasses import dataclass
 
 from tritonforge.workload.drafting.evidence import Evidence, Extent, Reading
+from tritonforge.workload.drafting.resolving import Alias, Names, whole
 
 _ATTRIBUTES = (
     "shape stride numel size dtype device contiguous is_cuda element_size data_ptr dim ndim view reshape is_contiguous "
     "t transpose permute to float half flatten unsqueeze squeeze new_empty new_zeros clone detach requires_grad sum "
     "T mT expand is_floating_point max min mean item long int bool type_as"
 )
-_CONVERSIONS = "contiguous detach clone to float half long int cuda type requires_grad_ bfloat16"
 _TAKE_SIZES = "empty zeros ones full empty_strided new_empty new_zeros new_ones cdiv next_power_of_2 range"
 _TENSOR_ATTRIBUTES = frozenset(_ATTRIBUTES.split())
-_SAME = frozenset(_CONVERSIONS.split())
 _FACTORIES = frozenset(_TAKE_SIZES.split())
-
-
-@dataclass(frozen=True)
-class _Alias:
-    """A local name for a parameter, with the pairs of axes that were swapped on the way."""
-
-    name: str
-    swaps: tuple[tuple[int, int], ...] = ()
 
 
 def read_host(source: str, parameters: tuple[str, ...]) -> Reading:
@@ -46,12 +36,8 @@ def _dedent(source: str) -> str:
     return source if not source[:1].isspace() else "if True:\n" + source
 
 
-class _Body:
-    def __init__(self, reading: Reading) -> None:
-        self.out = reading
-        self.aliases: dict[str, _Alias | None] = {name: _Alias(name) for name in reading.parameters}
-        self.shapes: dict[str, _Alias] = {}
-        self.extents: dict[str, Extent] = {}
+class _Body(Names):
+    """Reads the statements of a function in order."""
 
     def block(self, statements: list[ast.stmt]) -> None:
         for statement in statements:
@@ -80,102 +66,6 @@ class _Body:
         for handler in getattr(node, "handlers", ()):
             self.block(handler.body)
 
-    # -- what stands for what -------------------------------------------------------------------------------------
-
-    def tensor(self, node: ast.expr) -> _Alias | None:
-        if isinstance(node, ast.Name):
-            return self.aliases.get(node.id)
-        if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
-            base = self.tensor(node.value)
-            return base and _Alias(base.name, (*base.swaps, (-2, -1)))
-        if isinstance(node, ast.IfExp):
-            return self.tensor(node.body) or self.tensor(node.orelse)
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            return None
-        base = self.tensor(node.func.value)
-        if base is None:
-            return None
-        method = node.func.attr
-        if method in _SAME:
-            return base
-        if method == "t":
-            return _Alias(base.name, (*base.swaps, (-2, -1)))
-        if method in ("transpose", "swapaxes") and len(node.args) == 2:
-            axes = [_whole(argument) for argument in node.args]
-            if axes[0] is not None and axes[1] is not None:
-                return _Alias(base.name, (*base.swaps, (axes[0], axes[1])))
-        if method in ("view", "reshape"):
-            return self.viewed(base, node)
-        return None
-
-    def viewed(self, base: _Alias, node: ast.Call) -> _Alias | None:
-        """Take a view that merges leading axes for the tensor itself: a tensor of the view's rank passes as well."""
-        arguments = node.args
-        if len(arguments) == 1 and isinstance(arguments[0], ast.Tuple):
-            arguments = arguments[0].elts
-        evidence = self.out.evidence[base.name]
-        evidence.tensor += 2
-        if len(arguments) < 2 or any(isinstance(a, ast.Starred) for a in arguments):
-            return base if len(arguments) == 1 and _whole(arguments[0]) == -1 and evidence.rank is None else None
-        if evidence.rank is None:
-            if evidence.weak_rank is None:
-                evidence.weak_rank = len(arguments)
-            for axis, argument in enumerate(arguments):
-                self.same((base.name, axis - len(arguments)), argument)
-        if (evidence.rank or evidence.weak_rank) == len(arguments):
-            return base
-        return None
-
-    def axis(self, alias: _Alias, axis: int, rank: int | None) -> Extent | None:
-        for first, second in reversed(alias.swaps):
-            pair = {first, second}
-            if rank is not None:
-                pair = {a % rank for a in pair}
-                axis %= rank
-            if axis in pair:
-                (axis,) = pair - {axis} or {axis}
-        return alias.name, axis
-
-    def extent(self, node: ast.expr) -> Extent | None:
-        """Return the axis whose extent an expression is."""
-        if isinstance(node, ast.Name):
-            return self.extents.get(node.id)
-        if isinstance(node, ast.Subscript):
-            shape = self.shape(node.value)
-            index = _whole(node.slice)
-            if shape is not None and index is not None:
-                self.at_least(shape, index)
-                return self.axis(shape, index, self.out.evidence[shape.name].rank)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "size":
-            base = self.tensor(node.func.value)
-            argument = node.args[0] if node.args else next((k.value for k in node.keywords), None)
-            index = _whole(argument) if argument is not None else None
-            if base is not None and index is not None:
-                self.at_least(base, index)
-                return self.axis(base, index, self.out.evidence[base.name].rank)
-        return None
-
-    def shape(self, node: ast.expr) -> _Alias | None:
-        if isinstance(node, ast.Name):
-            return self.shapes.get(node.id)
-        if isinstance(node, ast.Attribute) and node.attr == "shape":
-            return self.tensor(node.value)
-        if not isinstance(node, ast.Call):
-            return None
-        function = node.func
-        if isinstance(function, ast.Attribute) and function.attr == "size" and not node.args and not node.keywords:
-            return self.tensor(function.value)
-        if isinstance(function, ast.Name) and function.id in ("tuple", "list") and node.args:
-            return self.shape(node.args[0])
-        return None
-
-    def at_least(self, alias: _Alias, index: int) -> None:
-        evidence = self.out.evidence[alias.name]
-        evidence.tensor += 2
-        evidence.least_rank = max(evidence.least_rank, index + 1 if index >= 0 else -index)
-
-    # -- statements -----------------------------------------------------------------------------------------------
-
     def assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
             for one, other in zip(target.elts, value.elts, strict=True):
@@ -197,7 +87,7 @@ class _Body:
         elif name in self.extents and shape is None:
             del self.extents[name]
 
-    def unpack(self, target: ast.Tuple, shape: _Alias) -> None:
+    def unpack(self, target: ast.Tuple, shape: Alias) -> None:
         count = len(target.elts)
         starred = [i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)]
         evidence = self.out.evidence[shape.name]
@@ -257,7 +147,7 @@ class _Body:
 
     def equate(self, left: ast.expr, right: ast.expr) -> None:
         for one, other in ((left, right), (right, left)):
-            rank = _whole(other)
+            rank = whole(other)
             counted_elements = self.counted(one)
             if counted_elements is not None and rank is not None and rank > 0:
                 self.out.evidence[counted_elements].rank = 1
@@ -298,21 +188,11 @@ class _Body:
         if extent is not None and isinstance(large, ast.Name) and large.id in self.out.parameters:
             self.out.sizes.setdefault(large.id, extent)
 
-    def unpacked_as(self, shape: _Alias, sizes: ast.Tuple) -> None:
+    def unpacked_as(self, shape: Alias, sizes: ast.Tuple) -> None:
         evidence = self.out.evidence[shape.name]
         evidence.rank = evidence.rank or len(sizes.elts)
         for axis, size in enumerate(sizes.elts):
             self.same((shape.name, axis), size)
-
-    def same(self, extent: Extent, node: ast.expr) -> None:
-        other = self.extent(node)
-        size = _whole(node)
-        if other is not None:
-            self.out.equal.append((extent, other))
-        elif size is not None and size > 0:
-            self.out.fixed.setdefault(extent, size)
-        elif isinstance(node, ast.Name) and node.id in self.out.parameters:
-            self.out.sizes.setdefault(node.id, extent)
 
     def among(self, left: ast.expr, right: ast.expr) -> None:
         if not isinstance(right, ast.Tuple | ast.List | ast.Set):
@@ -323,39 +203,9 @@ class _Body:
             if alias is not None:
                 self.out.evidence[alias.name].dtypes += found
         elif (counted := self.ranked(left)) is not None:
-            ranks = [r for r in map(_whole, right.elts) if r is not None]
+            ranks = [r for r in map(whole, right.elts) if r is not None]
             if ranks:
                 self.out.evidence[counted].weak_rank = ranks[0]
-
-    def counted(self, node: ast.expr) -> str | None:
-        """Return the tensor whose number of elements an expression is."""
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in ("numel", "nelement")
-        ):
-            alias = self.tensor(node.func.value)
-            return alias.name if alias else None
-        return None
-
-    def ranked(self, node: ast.expr) -> str | None:
-        """Return the tensor whose number of axes an expression is."""
-        base: ast.expr | None = None
-        if isinstance(node, ast.Attribute) and node.attr == "ndim":
-            base = node.value
-        elif (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in ("dim", "ndimension")
-        ):
-            base = node.func.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len" and node.args:
-            shape = self.shape(node.args[0])
-            return shape.name if shape else None
-        alias = self.tensor(base) if base is not None else None
-        return alias.name if alias else None
-
-    # -- evidence in expressions ----------------------------------------------------------------------------------
 
     def look(self, root: ast.expr) -> None:
         for node in ast.walk(root):
@@ -378,10 +228,10 @@ class _Body:
 
     def indexed(self, node: ast.Subscript) -> None:
         shape = self.shape(node.value)
-        if shape is not None and _whole(node.slice) is None and not isinstance(node.slice, ast.Slice):
+        if shape is not None and whole(node.slice) is None and not isinstance(node.slice, ast.Slice):
             self.at_least(shape, 1)  # `x.shape[dim]`: which axis is a choice only where there are several
         alias = self.tensor(node.value) if isinstance(node.value, ast.Name) else None
-        index = _whole(node.slice)
+        index = whole(node.slice)
         if alias is not None and index is not None and index >= 0:
             evidence = self.out.evidence[alias.name]
             evidence.items = max(evidence.items, index + 1)
@@ -406,7 +256,7 @@ class _Body:
         self.out.calls.append(node)
         function = node.func
         if isinstance(function, ast.Attribute) and function.attr in ("stride", "size") and node.args:
-            alias, index = self.tensor(function.value), _whole(node.args[0])
+            alias, index = self.tensor(function.value), whole(node.args[0])
             if alias is not None and index is not None:
                 self.at_least(alias, index)
         name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
@@ -424,15 +274,6 @@ class _Body:
                 alias = self.tensor(argument)
                 if alias is not None:
                     self.out.evidence[alias.name].tensor += 2
-
-
-def _whole(node: ast.expr | None) -> int | None:
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return node.value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = _whole(node.operand)
-        return None if inner is None else -inner
-    return None
 
 
 def _dtype(node: ast.expr) -> str | None:
