@@ -95,6 +95,21 @@ class FileWorkload:
         note = explain_nothing(kernel, self.analysis, tuple(self._recordings.values()), ways)
         return Found((), note=note, ways=tuple(ways))
 
+    async def require_some(self, kernel: Kernel) -> None:
+        """Check that launches of `kernel` are known or may be looked for, before anything is started for it.
+
+        Raises:
+            NoLaunchKnown: with the reason and the mend.
+            UsageError: for a spec that cannot be read.
+        """
+        if (self.allow_run and self.analysis.entries) or self.known(kernel, stale=True) is not None:
+            return
+        ways: Sequence[Way] = ()
+        if self.index is not None:
+            ways = await asyncio.to_thread(self.index.ways, kernel, self.text)
+        if not any(way.file in self.run_too and way.alone for way in ways):
+            raise _unknown(explain_nothing(kernel, self.analysis, (), ways))
+
     async def subject_of(self, kernel: Kernel, session: Session) -> Subject:
         """Return `kernel` with the calls that launch it.
 
@@ -104,7 +119,7 @@ class FileWorkload:
         """
         found = await self.calls_of(kernel, session)
         if not found.calls:
-            raise NoLaunchKnown(f"{found.note[:1].upper()}{found.note[1:].rstrip('.')}.")
+            raise _unknown(found.note)
         return self.subject(kernel, found.calls)
 
     def subject(self, kernel: Kernel, calls: tuple[Call, ...]) -> Subject:
@@ -212,6 +227,10 @@ class FileWorkload:
             if pinned_among(made, pinned, kernel) is not None:
                 return (call,)
         return ()
+
+
+def _unknown(note: str) -> NoLaunchKnown:
+    return NoLaunchKnown(f"{note[:1].upper()}{note[1:].rstrip('.')}.")
 
 
 def _merged(recorded: Iterable[Kept]) -> tuple[Call, ...]:

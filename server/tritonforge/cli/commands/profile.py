@@ -86,8 +86,9 @@ async def _profile(
 
     (kernel,) = selected.kernels
     with Progress() as progress:
+        workload = workspace.workload(selected, allow_run=not no_run, progress=progress, pin=pin)
+        await workload.require_some(kernel)
         async with target(workspace, target_name, progress) as session:
-            workload = workspace.workload(selected, allow_run=not no_run, progress=progress, pin=pin)
             subject = await workload.subject_of(kernel, session)
             progress.say(f"profiling {kernel.name} …")
             judge = yardstick(session, ceilings=await ceilings_of(session, workspace.store))

@@ -75,8 +75,9 @@ async def _verify(
     (kernel,) = original.kernels
     (other,) = candidate.kernels
     with Progress() as progress:
+        workload = workspace.workload(original, allow_run=not no_run, progress=progress, pin=pin)
+        await workload.require_some(kernel)
         async with target(workspace, target_name, progress) as session:
-            workload = workspace.workload(original, allow_run=not no_run, progress=progress, pin=pin)
             subject = await workload.subject_of(kernel, session)
             text = _as_replacement(candidate, other, kernel, subject.calls)
             progress.say(f"comparing {kernel.name} with {candidate.analysis.file} …")
