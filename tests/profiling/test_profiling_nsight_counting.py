@@ -14,13 +14,14 @@ from profiling_nsight_golden import FOLDER
 
 from tritonforge.compilation.sass import instruction_lines
 from tritonforge.diagnosis.counting import _aligned
-from tritonforge.domain.launch import CallSite, RecordedLaunch, Scalar
-from tritonforge.domain.messages import CountResult
+from tritonforge.domain.launch import Call, CallSite, RecordedLaunch, Scalar
+from tritonforge.domain.messages import Count, CountResult, Program
 from tritonforge.profiling.counting import _read
 from tritonforge.profiling.nsight.pages import parse_pages
 from tritonforge.profiling.sampling import counters_by_launch
 from tritonforge.worker import counting, counting_tool
 from tritonforge.worker.counting_refusals import refusal_of
+from tritonforge.worker.failures import JobFailed
 
 SAMPLES = (FOLDER / "two_kernels.pcsampling.json").read_text()
 
@@ -172,3 +173,58 @@ def test_what_a_program_prints_comes_back_cut_to_its_end():
     assert status == 0
     assert output.endswith("last words\n")
     assert len(output) <= 20_000
+
+
+class Silent:
+    def progress(self, message, fraction=None):
+        pass
+
+    def output(self):
+        return ""
+
+
+def stand_in(folder: Path, script: str) -> None:
+    tool = folder / "ncu"
+    tool.write_text(
+        f'#!/bin/sh\nif [ "$1" = --version ]; then echo "Version 2025.3.1.0 (build 1)"; exit 0; fi\n{script}\n'
+    )
+    tool.chmod(0o755)
+
+
+def a_count(tmp_path: Path, level: str) -> Count:
+    (tmp_path / "k.py").write_text("def go():\n    pass\n")
+    return Count(Program(str(tmp_path), "k.py"), Call("c", "k.py", "go", ()), ("mm",), level, budget_s=60.0)
+
+
+def test_a_driver_that_forbids_counters_is_a_typed_answer_and_no_failure(tmp_path, monkeypatch):
+    find_log = 'while [ $# -gt 0 ]; do [ "$1" = --log-file ] && log=$2; shift; done'
+    stand_in(
+        tmp_path, f'{find_log}\necho "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission" > "$log"\nexit 1'
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    result = counting.count(a_count(tmp_path, "ncu"), Silent())
+    assert result.tool == "Nsight Compute 2025.3.1.0"
+    assert "only administrators" in result.refused
+    assert result.lasting
+    assert result.report == b""
+
+
+def test_without_nsight_compute_the_answer_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(counting, "find_ncu", lambda: None)
+    result = counting.count(a_count(tmp_path, "ncu"), Silent())
+    assert "no ncu on PATH" in result.refused
+    assert "PATH" in result.mend
+    assert result.tool == ""
+
+
+@pytest.mark.triton
+def test_the_profiled_process_says_when_there_is_no_gpu(tmp_path):
+    """Started as a profiler starts it: by its own python, with the package on its path, speaking through a folder."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    with pytest.raises(JobFailed) as caught:
+        counting.count(a_count(tmp_path, "pcsampling"), Silent())
+    assert caught.value.failure.kind == "unsupported"
+    assert "no GPU" in caught.value.failure.message

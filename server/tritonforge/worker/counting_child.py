@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 REQUEST, LAUNCHES, FAILURE, SAMPLES = "request.json", "launches.json", "failure.json", "samples.hatchet"
 """Files of the folder through which a job and this process speak."""
+_GOODBYE_S = 10.0
 _SAMPLED_S = 0.1
 _FEWEST, _MOST = 10, 500
 
@@ -37,7 +40,11 @@ def main(folder: str) -> None:
         traceback.print_exc()
         _leave(place, Failure("internal", f"The profiled process failed: {type(error).__name__}: {error}"))
         status = 1
-    os._exit(status)
+    # A profiler collects its last results when the process ends in good order, which the program's threads may prevent.
+    patience = threading.Timer(_GOODBYE_S, os._exit, (status,))
+    patience.daemon = True
+    patience.start()
+    sys.exit(status)
 
 
 def _leave(place: Path, failure: Failure) -> None:
@@ -57,7 +64,10 @@ def _count(request: Count, place: Path) -> None:
         taken = take(request.program, Time((request.program,), request.call, request.kernels))
     except NotRun as error:
         raise JobFailed("memory" if error.memory else "user-error", str(error)) from error
-    distinct = list({launch_key(one.launch): one for one in reversed(taken)}.values())[::-1][: request.most]
+    first: dict[str, Taken] = {}
+    for one in taken:
+        first.setdefault(launch_key(one.launch), one)
+    distinct = list(first.values())[: request.most]
     if request.level == "ncu":
         _profiled_once(distinct)
     else:
