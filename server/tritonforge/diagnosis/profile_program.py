@@ -9,6 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tritonforge.analysis import analyze
+from tritonforge.analysis.definitions import definitions_only
+from tritonforge.analysis.states import MAIN, MODULE
+from tritonforge.analysis.text import decode_source
 from tritonforge.diagnosis.assessment import Assessed, Yardstick, assess, with_time
 from tritonforge.diagnosis.program_shares import Shares, Taken
 from tritonforge.domain.kernel import Kernel
@@ -35,6 +39,9 @@ _BEYOND = 1.15
 """A floor that much above the measured time is wrong: the kernel reads only a part of its tensors."""
 _SMALLEST_US = 1.0
 """About what an empty kernel takes on the device."""
+
+_WHOLE_PROGRAMS = (MAIN, MODULE)
+"""Calls that run a program again from its start: a run of training is not repeated to see one launch of it."""
 
 _JIT = re.compile(r"(?:\w+\.)*jit\b")
 _TUNING = re.compile(r"(?:\w+\.)*(?:autotune|heuristics)\b")
@@ -198,12 +205,15 @@ async def _assess(
     seen: SeenLaunch, kernel: Kernel, root: str, session: Session, judge: Yardstick | None
 ) -> tuple[Assessed | None, str]:
     """Compile one launch: the kernel by itself, which is quick, else through the host function that was recorded."""
-    calls = [call for call in (direct_call(seen.launch, layers=_layers(kernel)), seen.call) if call is not None]
+    direct = direct_call(seen.launch, layers=_layers(kernel))
+    attempts = [] if direct is None else [(_loadable(root, kernel), direct)]
+    if seen.call is not None and seen.call.function not in _WHOLE_PROGRAMS:
+        attempts.append((Program(root, seen.call.file), seen.call))
     reason = "an argument of its launch cannot be rebuilt"
     wanted = to_launch(kernel, seen.launch).id
-    for call in calls:
+    for program, call in attempts:
         try:
-            found = await assess(session, Program(root, call.file), kernel, (call,), judge)
+            found = await assess(session, program, kernel, (call,), judge)
         except JobError as error:
             reason = error.failure.message.rstrip(".")
             continue
@@ -212,6 +222,17 @@ async def _assess(
             return one, one.compilation.error or ""
         reason = "it cannot be launched by itself"
     return None, reason
+
+
+def _loadable(root: str, kernel: Kernel) -> Program:
+    """Return the kernel's file as it can be loaded: a script that launches at module level must not run again."""
+    try:
+        data = (Path(root) / kernel.file).read_bytes()
+    except OSError:
+        return Program(root, kernel.file)
+    runs = any(entry.kind == "module" for entry in analyze(data, kernel.file).entries)
+    quiet = definitions_only(decode_source(data)[0]) if runs else None
+    return Program(root, kernel.file, ((kernel.file, quiet),) if quiet is not None else ())
 
 
 def _layers(kernel: Kernel) -> int:
