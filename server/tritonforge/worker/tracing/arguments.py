@@ -14,6 +14,11 @@ from tritonforge.worker.values import Describing, describe
 
 _DEPTH = 4
 _FEW = 64
+_BACKWARD = {
+    vars(torch.autograd.function.BackwardCFunction)[name].__code__
+    for name in ("apply", "apply_boxed")
+    if hasattr(vars(torch.autograd.function.BackwardCFunction).get(name), "__code__")
+}
 
 
 def values_of(frame: FrameType) -> dict[str, Any]:
@@ -40,6 +45,20 @@ def describable(value: Any, depth: int = 0) -> bool:
         or kind.__name__ == "TensorDescriptor"
         or (kind.__module__.startswith("torch") and kind.__name__ in {"Generator", "Size"})
     )
+
+
+def holds_graph(values: Any, depth: int = 3) -> bool:
+    """Tell whether a value, or one in it, is a tensor that was computed by differentiable operations."""
+    if isinstance(values, torch.Tensor):
+        return values.grad_fn is not None
+    if isinstance(values, dict):
+        values = list(values.values())
+    return isinstance(values, (list, tuple)) and depth > 0 and any(holds_graph(v, depth - 1) for v in values[:_FEW])
+
+
+def is_backward(code: CodeType) -> bool:
+    """Tell whether a frame of this code runs the backward of an `autograd.Function`."""
+    return code in _BACKWARD
 
 
 def described_arguments(

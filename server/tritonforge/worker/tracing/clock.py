@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from tritonforge.worker.tracing.spool import NOWHERE, Spooled
+from tritonforge.worker.tracing.spool import NOWHERE, Spooled, slot_at
 
 _FIRST = 8
 _PENDING = 256
@@ -88,13 +88,6 @@ class Clock:
         """Forget what belongs to the parent of this process."""
         self._pending.clear()
         self._free.clear()
-
-
-def slot_at(index: int) -> int:
-    """Return the slot whose count stands at `index`."""
-    from tritonforge.worker.tracing.spool import index_of
-
-    return (index - index_of(0)) // (index_of(1) - index_of(0))
 
 
 class _Hooks:

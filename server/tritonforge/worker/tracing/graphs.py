@@ -10,8 +10,7 @@ import torch
 
 from tritonforge.domain.trace import TracedGraph
 from tritonforge.worker.fakecuda.patches import Patches
-from tritonforge.worker.tracing.clock import slot_at
-from tritonforge.worker.tracing.spool import NOWHERE, Spooled, index_of
+from tritonforge.worker.tracing.spool import NOWHERE, Spooled, index_of, slot_at
 
 
 class Graphs:

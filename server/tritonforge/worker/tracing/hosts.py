@@ -8,11 +8,13 @@ again when a launch appears that was not seen before.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
@@ -23,12 +25,13 @@ from tritonforge.worker.calling import identity
 from tritonforge.worker.launching import is_machinery
 from tritonforge.worker.places import in_workspace, relative
 from tritonforge.worker.recording import launch_key, without_values
-from tritonforge.worker.tracing.arguments import describable, described_arguments, values_of
+from tritonforge.worker.tracing.arguments import describable, described_arguments, holds_graph, is_backward, values_of
 from tritonforge.worker.tracing.spool import Spooled
 from tritonforge.worker.values import Describing
 
 _MAX_CALLS = 512
-_MAX_LAUNCHES_OF_A_CALL = 256
+_MAX_LAUNCHES_OF_A_CALL = 64
+_MAX_EVENTS = 256
 _FRUITLESS = 6
 """Calls of a function that showed nothing new before it is left alone."""
 
@@ -51,6 +54,9 @@ class _Entered:
     keywords: tuple[tuple[str, Any], ...] = ()
     known: Describing | None = None
     usable: bool | None = None
+    graph: bool = False
+    """Whether an argument is the result of differentiable operations, which a description cannot bring back."""
+    events: int = 0
     chosen: bool = False
     launches: list[RecordedLaunch] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)
@@ -80,6 +86,10 @@ class Hosts:
         """Watch no more."""
         self._tool.stop()
         self.watched.clear()
+
+    def paused(self) -> contextlib.AbstractContextManager[None]:
+        """Keep what is done meanwhile by this thread from being told."""
+        return self._tool.paused()
 
     def unseen(self) -> None:
         """A launch appeared that was not seen before: functions that were left alone may be worth watching again."""
@@ -119,7 +129,7 @@ class Hosts:
             return
         values = values_of(frame)
         if all(describable(v) for v in values.values()):
-            self.watched[id(frame)] = _Entered(code, found[1], found[0], values)
+            self.watched[id(frame)] = _Entered(code, found[1], found[0], values, graph=holds_graph(values))
 
     def left(self, frame: FrameType, *, raised: bool) -> None:
         """A function ends. What it launched before it raised is known, but the call cannot be repeated."""
@@ -131,13 +141,7 @@ class Hosts:
         """Give a launch to the functions on this thread's stack, before it runs."""
         from tritonforge.worker.tracing.sightings import quietly
 
-        stack: list[_Entered] = []
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            entered = self.watched.get(id(frame))
-            if entered is not None and entered.code is frame.f_code:
-                stack.append(entered)
-            frame = frame.f_back
+        stack = self._stack()
         with quietly():
             chosen = False
             for entered in stack:
@@ -145,6 +149,27 @@ class Hosts:
                     entered.chosen = entered.chosen or not chosen
                     chosen = True
                     self._give(entered, event, slot)
+
+    def _stack(self) -> list[_Entered]:
+        """Return what this thread has entered and can repeat the launch, innermost first.
+
+        A function that makes very many launches is a program, not a call: it is not watched on. One that was given the
+        result of a differentiable operation cannot repeat a launch of its backward.
+        """
+        stack: list[_Entered] = []
+        in_backward = False
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            entered = self.watched.get(id(frame))
+            if entered is not None and entered.code is frame.f_code:
+                entered.events += 1
+                if entered.events > _MAX_EVENTS:
+                    del self.watched[id(frame)]
+                elif not (in_backward and entered.graph):
+                    stack.append(entered)
+            in_backward = in_backward or is_backward(frame.f_code)
+            frame = frame.f_back
+        return stack
 
     def _usable(self, entered: _Entered) -> bool:
         if entered.usable is None:
@@ -253,6 +278,18 @@ class _Profiling:
         self._on = False
         self._off()
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop telling for a while."""
+        ours = sys.getprofile() == self._tell
+        if ours:
+            sys.setprofile(None)
+        try:
+            yield
+        finally:
+            if ours and self._on:
+                sys.setprofile(self._tell)
+
     def _off(self) -> None:
         if sys.getprofile() == self._tell:
             sys.setprofile(None)
@@ -334,6 +371,10 @@ class _Monitoring:
     def stop(self) -> None:
         """Watch no more."""
         self._monitoring.set_events(self._tool, 0)
+
+    def paused(self) -> contextlib.AbstractContextManager[None]:
+        """Our own functions are left alone after their first call anyway."""
+        return contextlib.nullcontext()
 
     def _on_start(self, code: CodeType, _offset: int) -> Any:
         try:

@@ -7,6 +7,7 @@ learning rates and scales would otherwise make every launch a new one. Keys hold
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 
 _PLAIN = (int, str, bool, type(None))
-_HASHABLE = (int, str, bool, type(None), type, torch.Size, torch.dtype)
+_HASHABLE = (numbers.Number, str, type(None), type, torch.Size, torch.dtype)
 _DEPTH = 5
 
 Key = Callable[..., Any]
@@ -48,19 +49,24 @@ def _generate(names: tuple[str, ...], kinds: list[str], free: frozenset[str], nu
     pointers: list[str] = []
     for i, (name, kind) in enumerate(zip(names, kinds, strict=True)):
         if kind == "t":
-            parts.append(f"a{i}.shape, a{i}.stride(), a{i}.dtype, (p{i} := a{i}.data_ptr()) & 15 == 0")
-            pointers.append(f"p{i}")
+            parts.append(f"{name}.shape, {name}.stride(), {name}.dtype, (_tf_{i} := {name}.data_ptr()) & 15 == 0")
+            pointers.append(f"_tf_{i}")
         elif name in free or kind == "f":
-            parts.append(f"a{i}.__class__")
+            parts.append(f"{name}.__class__")
         else:
-            parts.append(f"a{i}" if kind == "p" else f"other(a{i})")
+            parts.append(name if kind == "p" else f"_tf_other({name})")
     if len(pointers) > 1:
         parts.append(f"len({{{', '.join(pointers)}}})")
-    arguments = ", ".join(f"a{i}" for i in range(len(names)))
-    scope: dict[str, Any] = {"other": other}
-    exec(f"def key({arguments}):\n    return ({', '.join(parts)},)", scope)
-    made: Key = scope["key"]
+    # Under their own names, so that it can be called just as the kernel is; ours cannot be anybody's.
+    scope: dict[str, Any] = {"_tf_other": other}
+    exec(f"def _tf_key({', '.join(names)}):\n    return ({', '.join(parts)},)", scope)
+    made: Key = scope["_tf_key"]
     return made
+
+
+def generic(number: int) -> Key:
+    """Return a key function for any way to call a kernel, several times slower than a generated one."""
+    return lambda *args, **kwargs: (number, other(args), tuple(kwargs), other(tuple(kwargs.values())))
 
 
 def other(value: Any, depth: int = 0) -> Any:

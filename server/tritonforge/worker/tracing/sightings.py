@@ -25,7 +25,7 @@ from tritonforge.worker.launching import (
     user_frame,
 )
 from tritonforge.worker.tracing.hosts import Hosts
-from tritonforge.worker.tracing.keys import Key, Kinds, grid_key, keeps_nothing, other
+from tritonforge.worker.tracing.keys import Key, Kinds, generic, grid_key, keeps_nothing, other
 from tritonforge.worker.tracing.spool import NOWHERE, Spooled, index_of
 from tritonforge.worker.values import Describing, storage_address
 
@@ -54,8 +54,8 @@ class Known:
         self.free: frozenset[str] = frozenset()
         self.kinds: dict[tuple[Any, ...], Kinds] = {}
         self.keys: dict[tuple[Any, ...], Key] = {}
-        self.odd = False
-        """Its arguments or grids need the slow key."""
+        self.key: Key | None = None
+        """The key function of the way in which it was called last."""
 
 
 class Sightings:
@@ -84,15 +84,13 @@ class Sightings:
 
     def index(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> int:
         """Return where to count this launch; a new one gets described. Called before the kernel runs."""
-        known = self.kernels.get(id(kernel))
-        if known is None:
-            known = self._know(kernel)
-        way = (len(args), *kwargs)
-        key_of = known.keys.get(way)
+        known = self.kernels.get(id(kernel)) or self._know(kernel)
+        key_of = known.keys.get((len(args), *kwargs))
         key = None
         if key_of is not None:
+            known.key = key_of
             try:
-                key = (key_of(*args, *kwargs.values()), grid if grid.__class__ is tuple else grid_key(grid))
+                key = (key_of(*args, **kwargs), grid if grid.__class__ is tuple else grid_key(grid))
                 found = self.slots.get(key)
             except (AttributeError, TypeError):  # other kinds of values than before
                 key = found = None
@@ -122,8 +120,8 @@ class Sightings:
         return self._numbers
 
     def _unseen(self, known: Known, made: _Made, key: Any) -> int:
-        with self._lock:
-            if key is None or known.odd or not keeps_nothing(key):
+        with self._lock, self.hosts.paused():
+            if key is None or not keeps_nothing(key):
                 key = self._learned(known, made)
                 if key in self.slots:
                     return self.slots[key]
@@ -137,27 +135,21 @@ class Sightings:
             return self._first(known, made, key)
 
     def _learned(self, known: Known, made: _Made) -> tuple[Any, ...]:
+        """Make a key function that suits this launch, and return the launch's key."""
         kernel, args, kwargs, grid = made
-        values = (*args, *kwargs.values())
         way = (len(args), *kwargs)
-        if not known.odd:
-            if way not in known.kinds:
-                names = tuple(kernel.arg_names) if hasattr(kernel, "arg_names") else ()
-                named = [*names[: len(args)], *(f"*{i}" for i in range(len(names), len(args))), *kwargs]
-                known.kinds[way] = Kinds(tuple(named))
-            key_of = known.keys[way] = known.kinds[way].learn(values, known.free, self._number())
-            key = (key_of(*values), grid if grid.__class__ is tuple else grid_key(grid))
+        if way not in known.kinds:
+            names = (*tuple(getattr(kernel, "arg_names", ()))[: len(args)], *kwargs)
+            known.kinds[way] = Kinds(names)
+        key_of = known.kinds[way].learn((*args, *kwargs.values()), known.free, self._number())
+        shape = grid if grid.__class__ is tuple else grid_key(grid)
+        with contextlib.suppress(TypeError, AttributeError):
+            key = (key_of(*args, **kwargs), shape)
             if keeps_nothing(key):
+                known.keys[way] = known.key = key_of
                 return key
-            known.odd = True
-            known.keys.clear()
-        return (
-            "odd",
-            known.number,
-            tuple(kwargs),
-            other(values),
-            other(grid) if type(grid) is tuple else grid_key(grid),
-        )
+        known.keys[way] = known.key = key_of = generic(self._number())
+        return (key_of(*args, **kwargs), shape if keeps_nothing(shape) else other(shape))
 
     def _first(self, known: Known, made: _Made, key: Any) -> int:
         kernel, args, kwargs, grid = made
@@ -200,6 +192,7 @@ class Sightings:
             known.free |= varying
             known.keys.clear()
             known.kinds.clear()
+            known.key = None
 
     def described(self, event: LaunchEvent, *, values: bool) -> RecordedLaunch:
         """Describe a launch; values of tensors only where reading them is possible and does no harm."""

@@ -140,5 +140,10 @@ def index_of(slot: int) -> int:
     return _COUNT_BASE + slot * _COUNT_STRIDE
 
 
+def slot_at(index: int) -> int:
+    """Return the slot whose count stands at `index`."""
+    return (index - _COUNT_BASE) // _COUNT_STRIDE
+
+
 NOWHERE = index_of(MAX_SLOTS)
 """The index of the slot that counts what is not a launch (an empty grid)."""
