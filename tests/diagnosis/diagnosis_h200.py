@@ -43,6 +43,7 @@ def counters() -> dict[str, Counters]:
     return {name: decode(Counters, text) for name, text in texts.items()}
 
 
+@cache
 def levels(triton: str) -> dict[str, dict[str, Case]]:
     """Each launch at every level of evidence: compiled, timed too, counters alone, all."""
     compiled, timed = dict(cases(triton, measured=False)), dict(cases(triton, measured=True))
