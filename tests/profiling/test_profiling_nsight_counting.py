@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from profiling_nsight_golden import FOLDER
 
 from tritonforge.compilation.sass import instruction_lines
@@ -17,6 +19,7 @@ from tritonforge.diagnosis.counting import _aligned
 from tritonforge.domain.launch import Call, CallSite, RecordedLaunch, Scalar
 from tritonforge.domain.messages import Count, CountResult, Program
 from tritonforge.profiling.counting import _read
+from tritonforge.profiling.nsight import counters_of
 from tritonforge.profiling.nsight.pages import parse_pages
 from tritonforge.profiling.sampling import counters_by_launch
 from tritonforge.worker import counting, counting_tool
@@ -128,7 +131,7 @@ def test_reported_instructions_are_those_of_the_binary_line_by_line(tmp_path):
     assert len(starts) == len(launches) == 2
     for start, launch in zip(starts, launches, strict=True):
         cubin = tmp_path / "one.cubin"
-        cubin.write_bytes(report[start : start + (1 << 20)])
+        cubin.write_bytes(report[start : start + 80_000])
         sass = subprocess.run(
             [tool_path("nvdisasm"), "-gi", "-c", cubin], capture_output=True, text=True, check=True
         ).stdout
@@ -228,3 +231,53 @@ def test_the_profiled_process_says_when_there_is_no_gpu(tmp_path):
         counting.count(a_count(tmp_path, "pcsampling"), Silent())
     assert caught.value.failure.kind == "unsupported"
     assert "no GPU" in caught.value.failure.message
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["frame", "name", "metrics", "children", "stalled_wait", "count", "time (ns)"]), inner
+        )
+    ),
+    max_leaves=30,
+)
+
+
+@given(_JSON)
+@settings(max_examples=200, deadline=None)
+def test_no_tree_of_samples_is_a_bug(tree):
+    (found,) = counters_by_launch(json.dumps(tree), ["mm"])
+    assert found is None or sum(found.stalls.values()) == pytest.approx(1.0)
+
+
+_CELL = st.sampled_from(
+    [
+        "ID",
+        "Kernel Name",
+        "Address",
+        "Source",
+        "0",
+        "1",
+        "0x10",
+        "²",
+        "-",
+        "nan",
+        "(1, 2, 3)",
+        "mm",
+        "9.0",
+        "CC",
+        "stall_wait",
+    ]
+)
+_PAGE = st.lists(st.lists(_CELL, min_size=1, max_size=5), max_size=8).map(
+    lambda rows: "\n".join(",".join(f'"{cell}"' for cell in row) for row in rows)
+)
+
+
+@given(_PAGE, _PAGE, _PAGE)
+@settings(max_examples=200, deadline=None)
+def test_no_page_is_a_bug(raw, sass, lines):
+    for launch in parse_pages(raw, sass, lines):
+        counters_of(launch)

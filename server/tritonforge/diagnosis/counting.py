@@ -73,7 +73,6 @@ async def with_counters(
 
     Raises:
         CountersRefused: when a level was asked for by name and the target refuses it.
-        JobError: when the program itself fails.
     """
     everything = tuple(assessed)
     if choice == "none":
@@ -144,9 +143,13 @@ async def _counted(
         left = budget_s - (time.monotonic() - began)
         if left < budget_s / 4:
             break
-        counted = await count(
-            session.worker, subject.program(), call, kernel=subject.kernel.name, level=level, budget_s=left
-        )
+        try:
+            counted = await count(
+                session.worker, subject.program(), call, kernel=subject.kernel.name, level=level, budget_s=left
+            )
+        except JobError as error:
+            # What was timed is worth showing, even when the same call fails beside a profiler (short of memory, say).
+            counted = Counted(refused=error.message)
         if counted.refused:
             findings.refused = findings.refused or counted.refused
             findings.lasting = counted.lasting

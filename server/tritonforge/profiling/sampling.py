@@ -16,6 +16,8 @@ NO_HARDWARE_COUNTERS = (
 NO_LINES = "counters per line: Proton's samples are of whole kernels here"
 _PREFIX = "stalled_"
 _SCOPE = "launch"
+_MOST = 1e18
+"""No count is larger; not a number is no count."""
 
 
 def counters_by_launch(text: str, kernels: list[str], *, file_of: list[str] | None = None) -> list[Counters | None]:
@@ -50,17 +52,17 @@ def _counters(nodes: list[dict[str, Any]], kernel: str, file: str | None) -> Cou
     nanoseconds = launches = 0.0
     for top in nodes:
         for node in _nodes(top):
-            metrics = node.get("metrics") or {}
+            metrics = _metrics(node)
             place = _place(_name(node))
             for name, value in metrics.items():
-                if name.startswith(_PREFIX) and isinstance(value, (int, float)) and value:
+                if name.startswith(_PREFIX) and value > 0:
                     word = reason(name)
                     stalls[word] += int(value)
                     if place is not None and (file is None or place[0].endswith(file.rpartition("/")[2])):
                         lines[place[1]][word] += int(value)
-        own = top.get("metrics") or {}
-        nanoseconds += own.get("time (ns)", 0) or 0
-        launches += own.get("count", 0) or 0
+        own = _metrics(top)
+        nanoseconds += own.get("time (ns)", 0.0)
+        launches += own.get("count", 0.0)
     total = sum(stalls.values())
     if not total:
         return None
@@ -82,7 +84,14 @@ def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
     while todo:
         one = todo.pop()
         yield one
-        todo += [child for child in one.get("children") or [] if isinstance(child, dict)]
+        children = one.get("children")
+        todo += [child for child in children if isinstance(child, dict)] if isinstance(children, list) else []
+
+
+def _metrics(node: dict[str, Any]) -> dict[str, float]:
+    found = node.get("metrics")
+    pairs = found.items() if isinstance(found, dict) else ()
+    return {name: value for name, value in pairs if isinstance(value, (int, float)) and -_MOST < value < _MOST}
 
 
 def _name(node: dict[str, Any]) -> str:
@@ -96,5 +105,5 @@ def _place(name: str) -> tuple[str, int] | None:
     if not colon or "@" not in rest:
         return None
     first, _, second = rest.partition("@")
-    number = second if second.isdigit() else first
-    return (file, int(number)) if number.isdigit() and int(number) > 0 else None
+    number = second if second.isdecimal() else first
+    return (file, int(number)) if number.isdecimal() and int(number) > 0 else None

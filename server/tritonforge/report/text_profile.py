@@ -89,13 +89,9 @@ def _profile(profile: Profile, prediction: Prediction | None, source: str | None
 
 def _time(profile: Profile, prediction: Prediction | None) -> list[Line]:
     if (time := profile.time_us) is not None:
-        spread = wording.time_range_us(time.ci95)
-        return [
-            line(
-                Span(wording.time_us(time.median), "number"),
-                Span(f"  measured, median of {time.samples} (95 % interval {spread})", "muted"),
-            )
-        ]
+        how = f"median of {time.samples} (95 % interval {wording.time_range_us(time.ci95)})"
+        remark = f"  measured, {how}" if time.samples > 1 else "  measured once"
+        return [line(Span(wording.time_us(time.median), "number"), Span(remark, "muted"))]
     if prediction is not None:
         spread = wording.time_range_us(prediction.interval)
         remark = f"  predicted, not measured ({spread}, mostly {prediction.dominant}, as on {prediction.gpu})"

@@ -83,7 +83,7 @@ def _launches(text: str) -> Iterator[ReportedLaunch]:
             header, units = row, None
         elif header is None or len(row) != len(header):
             continue
-        elif units is None and not row[0].strip().isdigit():
+        elif units is None and not row[0].strip().isdecimal():
             units = row
         else:
             yield _launch(dict(zip(header, row, strict=True)), dict(zip(header, units or [""] * len(row), strict=True)))
@@ -128,7 +128,7 @@ def _launch(cells: Mapping[str, str], units: Mapping[str, str]) -> ReportedLaunc
 
 def _capability(cells: Mapping[str, str]) -> tuple[int, int] | None:
     major, dot, minor = cells.get("CC", "").strip().partition(".")
-    if dot and major.isdigit() and minor.isdigit():
+    if dot and major.isdecimal() and minor.isdecimal():
         return int(major), int(minor)
     parts = [number(cells.get(name, "")) for name in CAPABILITY]
     return (int(parts[0]), int(parts[1])) if parts[0] is not None and parts[1] is not None else None
@@ -210,7 +210,7 @@ def _places(text: str) -> dict[str, list[dict[int, list[tuple[str, int]]]]]:
         elif row[0].lstrip("# ") in {"Line No", "Line"}:
             header = row
         elif header is not None and len(row) == len(header):
-            line = int(row[0]) if row[0].strip().isdigit() else line
+            line = int(row[0]) if row[0].strip().isdecimal() else line
             column = next((i for i, name in enumerate(header) if name.lstrip("# ") == "Address"), None)
             address = _address(row[column]) if column is not None else None
             if address is not None and line and (file, line) not in found[kernel][address]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +21,9 @@ from tritonforge.profiling.nsight.metrics import (
     reason,
 )
 
+Wanted = Callable[[str], bool]
+"""Tells by a function's name whether its instructions are wanted."""
+
 _PER_INSTRUCTION = {
     "executed": "inst_executed",
     "threads": "thread_inst_executed_true",
@@ -32,16 +35,20 @@ _PER_INSTRUCTION = {
 """Fields of `ReportedInstruction` and the metrics whose instances are per instruction."""
 
 
-def read_with_module(module: ModuleType, path: Path) -> tuple[ReportedLaunch, ...]:
+def read_with_module(module: ModuleType, path: Path, wanted: Wanted) -> tuple[ReportedLaunch, ...]:
     """Return the launches of the report, in order; none when the module cannot make sense of the file.
 
-    A report that is cut off ends in launches without a name.
+    A report that is cut off ends in launches without a name. The instructions of a launch that is not `wanted` are left
+    out: disassembling is what takes long.
 
     Raises:
         OSError: the file cannot be opened.
     """
     context = module.load_report(str(path))
-    return tuple(_launch(action) if action.name() else ReportedLaunch("") for action in _actions(context))
+    return tuple(
+        _launch(action, detailed=wanted(action.name())) if action.name() else ReportedLaunch("")
+        for action in _actions(context)
+    )
 
 
 def _actions(context: Any) -> Iterator[Any]:
@@ -51,7 +58,7 @@ def _actions(context: Any) -> Iterator[Any]:
             yield profiled.action_by_idx(number)
 
 
-def _launch(action: Any) -> ReportedLaunch:
+def _launch(action: Any, *, detailed: bool) -> ReportedLaunch:
     names = tuple(action.metric_names())
     known = frozenset(names)
 
@@ -97,7 +104,7 @@ def _launch(action: Any) -> ReportedLaunch:
             bus_bits=device.get("bus_bits"),
             l2_bytes=device.get("l2_bytes"),
         ),
-        instructions=_instructions(action, names),
+        instructions=_instructions(action, names) if detailed else (),
         ranges=_ranges(action),
     )
 

@@ -9,7 +9,7 @@ from tritonforge.profiling.nsight.errors import ReportError
 from tritonforge.profiling.nsight.finding import MEND, find_ncu, import_ncu_report
 from tritonforge.profiling.nsight.launch import ReportedLaunch
 from tritonforge.profiling.nsight.pages import parse_pages
-from tritonforge.profiling.nsight.python_interface import read_with_module
+from tritonforge.profiling.nsight.python_interface import Wanted, read_with_module
 
 _MAGIC = b"NVR\0"
 _SECONDS = 120.0
@@ -19,8 +19,10 @@ LINES_PAGE = ("--page", "source", "--csv", "--print-units", "base", "--print-sou
 """Options of `ncu --import FILE` for the pages that `parse_pages` reads."""
 
 
-def read_report(path: Path) -> tuple[ReportedLaunch, ...]:
+def read_report(path: Path, wanted: Wanted = lambda _: True) -> tuple[ReportedLaunch, ...]:
     """Return every launch of a `.ncu-rep` file, in the order in which they were profiled.
+
+    Launches of functions that are not `wanted` may come without their instructions, which are slow to read.
 
     Raises:
         ReportError: the file is missing, of another kind, cut off or empty, or nothing here can read reports.
@@ -38,7 +40,14 @@ def read_report(path: Path) -> tuple[ReportedLaunch, ...]:
     module = import_ncu_report()
     launches: tuple[ReportedLaunch, ...] = ()
     if module is not None:
-        launches = read_with_module(module, path)
+        try:
+            launches = read_with_module(module, path, wanted)
+        except (AttributeError, TypeError, ValueError, RuntimeError) as error:  # an interface of another version
+            if find_ncu() is None:
+                raise ReportError(
+                    f"The installed ncu_report cannot read {path} ({type(error).__name__}: {error}).",
+                    "Install a newer one (pip install -U ncu-report).",
+                ) from error
     if not launches and (ncu := find_ncu()) is not None:
         launches = _through_command(ncu, path)
     elif module is None:
