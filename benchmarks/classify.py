@@ -4,6 +4,9 @@
     python benchmarks/classify.py TABLE.json EVIDENCE.json.xz --replay                   # judge kept evidence anew
     python benchmarks/classify.py TABLE.json --recorded                                  # the 19 launches of tests/data
 
+NAME is a host function or a file's stem (`memory`, `compute`, `schedule`); with names, evidence that the file has of
+other launches is kept, so that a run may be split.
+
 The first form profiles each host function of `benchmarks/labelled/*.py` through our own path (compilation, time, and
 counters where the target permits them) and keeps everything the classes were judged by, so that the table can be made
 again anywhere. The levels are: `compiled` (nothing was run), `timed` (compiled and timed), `counters` (counters and the
@@ -76,7 +79,7 @@ class Kept:
 
 
 def labels() -> Iterator[Label]:
-    """Read the labels, which need no torch: the modules are executed with stand-ins for torch and triton."""
+    """Read the labels off the files' text, which needs no torch."""
     for path in sorted(LABELLED.glob("*.py")):
         for function, (kernel, classes, why) in _module(path).LABELS.items():
             yield Label(path.name, function, kernel, frozenset(classes), why)
@@ -254,6 +257,13 @@ def load_evidence(path: Path) -> Kept:
     return decode(Kept, json.loads(lzma.decompress(path.read_bytes())))
 
 
+def merged(before: Kept | None, now: Kept) -> Kept:
+    """Return new evidence with what an earlier run on the same GPU kept of other launches."""
+    if before is None or (before.gpu, before.arch) != (now.gpu, now.arch):
+        return now
+    return dataclasses.replace(now, seen=tuple({**dict(before.seen), **dict(now.seen)}.items()))
+
+
 def recorded() -> dict[str, object]:
     """Judge the 19 launches of `tests/data/h200`, on which thresholds were chosen, at every level."""
     sys.path.insert(0, str(ROOT / "tests" / "diagnosis"))
@@ -288,7 +298,11 @@ def main() -> int:
     parser.add_argument("--replay", action="store_true")
     parser.add_argument("--recorded", action="store_true")
     given = parser.parse_args()
-    wanted = [label for label in labels() if not given.names or label.function in given.names]
+    every = list(labels())
+    names = set(given.names)
+    wanted = [one for one in every if not names or names & {one.function, one.file.removesuffix(".py")}]
+    if not wanted:
+        parser.error(f"no labelled launch is called {', '.join(given.names)}")
     if given.recorded:
         result = recorded()
     elif given.evidence is None:
@@ -296,9 +310,11 @@ def main() -> int:
     elif given.replay:
         result = table(load_evidence(given.evidence), wanted)
     else:
-        kept = asyncio.run(measure(given.target, wanted))
+        before = load_evidence(given.evidence) if names and given.evidence.exists() else None
+        kept = merged(before, asyncio.run(measure(given.target, wanted)))
         given.evidence.write_bytes(lzma.compress(json.dumps(encode(kept)).encode(), preset=9))
-        result = table(kept, wanted)
+        measured = {name for name, _ in kept.seen}
+        result = table(kept, [label for label in every if label.function in measured])
     given.table.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     show(result)
     return 0
