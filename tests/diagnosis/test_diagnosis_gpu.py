@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.gpu, pytest.mark.triton]
+torch = pytest.importorskip("torch")
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.triton,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
+]
 ROOT = Path(__file__).parents[2]
 
 
@@ -28,7 +34,6 @@ def profiled(kernel: str, *options: str) -> str:
 
 
 def test_stall_samples_reach_the_lines_and_add_up():
-    pytest.importorskip("torch")
     (profile,) = json.loads(profiled("examples/row_softmax.py", "--format", "json"))["profiles"]
     assert profile["time_us"]["median"] > 0
     if profile["counters_source"] == "none":
@@ -42,7 +47,6 @@ def test_stall_samples_reach_the_lines_and_add_up():
 
 
 def test_the_small_tile_is_named_on_one_screen():
-    pytest.importorskip("torch")
     text = profiled("examples/matmul.py::matmul_kernel")
     assert "tile-too-small" in text
     assert "Where the time goes" in text
