@@ -76,7 +76,8 @@ async def _verify(
     (other,) = candidate.kernels
     with Progress() as progress:
         workload = workspace.workload(original, allow_run=not no_run, progress=progress, pin=pin)
-        await workload.require_some(kernel)
+        if target_name is None:  # a target that was asked for is answered for first
+            await workload.require_some(kernel)
         async with target(workspace, target_name, progress) as session:
             subject = await workload.subject_of(kernel, session)
             text = _as_replacement(candidate, other, kernel, subject.calls)
