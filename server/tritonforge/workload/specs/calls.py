@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tritonforge.domain.codec import encode
 from tritonforge.domain.kernel import HostFunction, Kernel
 from tritonforge.domain.launch import Call, KernelLaunch, Value
-from tritonforge.workload.specs.errors import Place, nearest
+from tritonforge.workload.specs.errors import Place, SpecError, nearest
 from tritonforge.workload.specs.expressions import Scope, integer
 from tritonforge.workload.specs.grids import grid_of
 from tritonforge.workload.specs.syntax import (
@@ -102,6 +102,8 @@ class _Plan:
     options: tuple[str, ...]
     grid: Node | None
     buffers: Mapping[str, int]
+    lacking: SpecError | None
+    """What is left out; said when all that is there is right."""
 
     def call(self, values: Mapping[str, Node]) -> Call:
         kernel, host = self.subject.kernel, self.subject.host
@@ -109,6 +111,8 @@ class _Plan:
         given = {name: scope.lookup(name, 0) for name in self.arguments}
         for name in values:  # also what no argument reads must be right
             scope.lookup(name, 0)
+        if self.lacking is not None:
+            raise self.lacking
         launch = None
         if kernel is not None and self.grid is not None:
             options = tuple((name, scope.lookup(name, 0)) for name in self.options)
@@ -148,11 +152,11 @@ def _plan(spec: Spec, subject: Subject, place: Place) -> _Plan:
                 arguments.append(name)
             elif not _is_read(name, spec):
                 raise _unread(name, item, places[name], subject, place)
-    _check_complete(spec, arguments, grid, subject, place)
     shared = sorted(name for name in values if isinstance(values[name], TensorNode) and _is_shared(name, values))
     return _Plan(
-        subject, place, values, tuple(arguments), tuple(options), grid, {name: i for i, name in enumerate(shared)}
-    )
+        subject, place, values, tuple(arguments), tuple(options), grid, {name: i for i, name in enumerate(shared)},
+        _lacking(spec, arguments, grid, subject, place),
+    )  # fmt: skip
 
 
 def _is_argument(name: str, item: Given | Choice, spec: Spec, subject: Subject) -> bool:
@@ -191,21 +195,22 @@ def _unread(name: str, item: Given | Choice, at: int, subject: Subject, place: P
     return place.error(at, f"{label} has no parameter {name!r}.", nearest(name, known, "Its parameters"))
 
 
-def _check_complete(spec: Spec, arguments: list[str], grid: Node | None, subject: Subject, place: Place) -> None:
+def _lacking(spec: Spec, arguments: list[str], grid: Node | None, subject: Subject, place: Place) -> SpecError | None:
     if subject.kernel is not None and grid is None:
-        raise place.error(spec.end, "a spec above a kernel needs a grid.", "Add for example: grid=cdiv(n, BLOCK)")
+        return place.error(spec.end, "a spec above a kernel needs a grid.", "Add for example: grid=cdiv(n, BLOCK)")
     missing = [name for name in subject.required if name not in arguments]
     if missing:
-        raise place.error(spec.end, f"the spec does not give {', '.join(missing)}.", "Add name=value.")
+        return place.error(spec.end, f"the spec does not give {', '.join(missing)}.", "Add name=value.")
     host = subject.host
     if host is not None and host.positional:
         wanted = [p.name for p in host.parameters]
         last = max((wanted.index(name) for name in arguments if name in wanted), default=-1)
         gaps = [name for name in wanted[: last + 1] if name not in arguments]
         if gaps:
-            raise place.error(
+            return place.error(
                 spec.end, f"{host.called_as} takes its arguments in order, and {gaps[0]} is left out.", "Add it."
             )
+    return None
 
 
 def _is_shared(name: str, values: Mapping[str, Node]) -> bool:
