@@ -13,9 +13,9 @@ from tritonforge.store.keys import content_key
 from tritonforge.workload.launches import distinct, to_launch, weight
 from tritonforge.workload.program_launches import direct_call
 from tritonforge.workload.tracing_kernels import Resolved, Sources
-from tritonforge.workload.tracing_spools import told
+from tritonforge.workload.tracing_spools import by_names, described, told
 
-MAX_CALLS = 16
+MAX_CALLS = 32
 """Calls kept in the store for one kernel: those whose launches took most of the time."""
 
 Repeatable = tuple[tuple[Resolved, tuple[Call, ...]], ...]
@@ -67,15 +67,20 @@ def read_trace(command: tuple[str, ...], root: Path, spools: Sequence[Spool]) ->
     return trace, kept
 
 
-def _calls(spools: Iterable[Spool], sources: Sources, seen: dict[str, _Seen]) -> tuple[HostCall, ...]:
+def _calls(spools: Sequence[Spool], sources: Sources, seen: dict[str, _Seen]) -> tuple[HostCall, ...]:
     """Return the host calls, equal ones of several processes once, with counts and times of their launches."""
     found: dict[str, HostCall] = {}
-    for traced in sorted((call for spool in spools for call in spool.calls), key=lambda call: call.at):
+    names = by_names(spools)
+    slots = {spool.name: described(spool, names) for spool in spools}
+    made = sorted(((call, spool.name) for spool in spools for call in spool.calls), key=lambda one: one[0].at)
+    for traced, name in made:
         launches: list[RecordedLaunch] = []
         ids: list[str] = []
         counts: list[int] = []
-        for launch in traced.launches:
-            ident = to_launch(sources.resolve(launch).kernel, launch).id
+        for launch, slot in zip(traced.launches, traced.slots, strict=False):
+            # Where a seed or a step is left out of the count, the launch that it is counted with stands for it.
+            counted = slots[name][slot].launch if slot in slots[name] else launch
+            ident = to_launch(sources.resolve(counted).kernel, counted).id
             known = seen.get(ident)
             ids.append(ident)
             launches.append(launch if known is None else replace(launch, time_us=known.time_us))

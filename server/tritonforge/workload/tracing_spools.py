@@ -19,16 +19,21 @@ class Told:
 
 def told(spools: Sequence[Spool]) -> tuple[Told, ...]:
     """Return the launches of all processes in the order of their first sight; a launch comes once for each process."""
-    by_name = {spool.name: spool for spool in spools}
+    by_name = by_names(spools)
     found: list[Told] = []
     for spool in spools:
         counts = _counts(spool)
-        for slot, traced in _described(spool, by_name).items():
+        for slot, traced in described(spool, by_name).items():
             count = counts.get(slot, 0)
             if count:
                 kept = spool.kept.get(slot)
                 found.append(Told(traced, count, kept.samples if kept else ()))
     return tuple(sorted(found, key=lambda one: one.traced.at))
+
+
+def by_names(spools: Sequence[Spool]) -> dict[str, Spool]:
+    """Return the spools by name, as `described` needs them."""
+    return {spool.name: spool for spool in spools}
 
 
 def _counts(spool: Spool) -> dict[int, int]:
@@ -40,7 +45,7 @@ def _counts(spool: Spool) -> dict[int, int]:
     return counts
 
 
-def _described(spool: Spool, others: dict[str, Spool]) -> dict[int, TracedLaunch]:
+def described(spool: Spool, others: dict[str, Spool]) -> dict[int, TracedLaunch]:
     """Return the launches behind a process's slots; a forked one goes on with those of the process it came from."""
     described = {traced.slot: traced for traced in spool.launches}
     names = {spool.name}

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NamedTuple
@@ -32,8 +33,8 @@ from tritonforge.worker.values import Describing, storage_address
 MAX_OF_A_KERNEL = 256
 """Distinct launches kept of one kernel."""
 
-_FREEING = (32, 64, 128)
-_FREE_SHARE = 0.9
+_ENOUGH = 8
+"""Values of one integer that are told apart while everything else is the same."""
 
 
 class _Made(NamedTuple):
@@ -50,7 +51,8 @@ class Known:
         self.number = number
         self.distinct = 0
         self.full = False
-        self.integers: dict[str, set[int]] = {}
+        self.varied: Counter[Any] = Counter()
+        """How many values an integer took while everything else was the same."""
         self.free: frozenset[str] = frozenset()
         self.kinds: dict[tuple[Any, ...], Kinds] = {}
         self.keys: dict[tuple[Any, ...], Key] = {}
@@ -180,19 +182,18 @@ class Sightings:
         return self.slots[key]
 
     def _free_what_varies(self, known: Known, kernel: Any, bound: dict[str, Any]) -> None:
-        """Leave integers out of the key that are new at nearly every launch (seeds, step numbers)."""
+        """Leave integers out of the key that take ever new values while all else stays (seeds, step numbers)."""
         constexprs = constexpr_names(kernel)
+        parts = {name: other(value) for name, value in bound.items()}
         for name, value in bound.items():
-            if type(value) is int and name not in constexprs:
-                known.integers.setdefault(name, set()).add(value)
-        if known.distinct not in _FREEING:
-            return
-        varying = {n for n, seen in known.integers.items() if len(seen) >= _FREE_SHARE * known.distinct}
-        if varying - known.free:
-            known.free |= varying
-            known.keys.clear()
-            known.kinds.clear()
-            known.key = None
+            if type(value) is int and name not in constexprs and name not in known.free:
+                rest = (name, *(part for at, part in parts.items() if at != name))
+                known.varied[rest] += 1
+                if known.varied[rest] >= _ENOUGH:
+                    known.free |= {name}
+                    known.keys.clear()
+                    known.kinds.clear()
+                    known.key = None
 
     def described(self, event: LaunchEvent, *, values: bool) -> RecordedLaunch:
         """Describe a launch; values of tensors only where reading them is possible and does no harm."""
