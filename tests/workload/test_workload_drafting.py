@@ -11,7 +11,7 @@ import pytest
 from tritonforge.analysis import analyze
 from tritonforge.config import Settings
 from tritonforge.domain.launch import Tensor
-from tritonforge.domain.messages import Compile, Program
+from tritonforge.domain.messages import Compile, CompiledLaunch, Program, Time
 from tritonforge.jobs.session import open_session
 from tritonforge.workload.drafting import Draft, first_spec
 from tritonforge.workload.specified import spec_calls, spec_problems
@@ -115,46 +115,74 @@ def test_a_long_draft_is_written_over_several_lines_that_are_read_as_one():
     assert [name for name, _ in call.keywords] == ["x", *names]
 
 
-@pytest.mark.triton
-def test_drafts_of_the_examples_compile_as_they_are():
+EXAMPLES = ("matmul", "row_softmax", "scale_shift")
+AUTOGRAD = HEAD + (
+    "class Op(torch.autograd.Function):\n    # tritonforge: launch x=fp16[M].requires_grad flag=True M in [64, 100]\n"
+    "    @staticmethod\n    def forward(ctx, x, flag):\n        assert flag and x.is_cuda\n"
+    "        y = torch.empty_like(x)\n        kernel[(2,)](x, y, x.numel(), BLOCK=64)\n        return y\n"
+)
+
+
+def with_draft(name: str) -> str:
+    """Return the text of an example with the spec drafted for it."""
+    lines = (ROOT / "examples" / f"{name}.py").read_text().splitlines(keepends=True)
+    plain = analyze("".join(lines), f"{name}.py")
+    made = first_spec(plain.kernels[0], plain)
+    lines.insert(made.line - 1, made.comment())
+    return "".join(lines)
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """Compile what the specs of each text describe, all on one worker."""
     pytest.importorskip("triton")
 
-    async def compiled() -> dict[str, list[str | None]]:
-        found = {}
+    async def run() -> dict[str, list[CompiledLaunch]]:
+        found: dict[str, list[CompiledLaunch]] = {}
         async with open_session(Settings(root=ROOT), "offline", python=sys.executable) as session:
-            for path in sorted((ROOT / "examples").glob("*.py")):
-                text = path.read_text()
-                plain = analyze(text, f"examples/{path.name}")
-                made = first_spec(plain.kernels[0], plain)
-                lines = text.splitlines(keepends=True)
-                lines.insert(made.line - 1, made.comment())
-                text = "".join(lines)
-                analysis = analyze(text, plain.file)
-                (call,) = spec_calls(analysis, (), analysis.kernels[0])
-                program = Program(str(ROOT), plain.file, ((plain.file, text),))
-                result = await session.worker.run(Compile(program, call, session.arch, artefacts=()))
-                found[path.stem] = [launch.error for launch in result.launches]
+            for name, text in {**{name: with_draft(name) for name in EXAMPLES}, "autograd": AUTOGRAD}.items():
+                analysis = analyze(text, "k.py")
+                for call in spec_calls(analysis, (), analysis.kernels[0]):
+                    program = Program("/", "k.py", (("k.py", text),))
+                    result = await session.worker.run(Compile(program, call, session.arch, artefacts=()))
+                    found.setdefault(name, []).extend(result.launches)
         return found
 
-    assert asyncio.run(compiled()) == {"matmul": [None], "row_softmax": [None], "scale_shift": [None]}
+    return asyncio.run(run())
 
 
 @pytest.mark.triton
-def test_a_spec_above_the_forward_of_an_autograd_function_calls_apply():
-    pytest.importorskip("triton")
-    text = HEAD + (
-        "class Op(torch.autograd.Function):\n    # tritonforge: launch x=fp16[M].requires_grad flag=True M in [64, 100]\n"
-        "    @staticmethod\n    def forward(ctx, x, flag):\n        assert flag and x.is_cuda\n"
-        "        y = torch.empty_like(x)\n        kernel[(2,)](x, y, x.numel(), BLOCK=64)\n        return y\n"
-    )
-    analysis = analyze(text, "k.py")
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_drafts_of_the_examples_compile_as_they_are(compiled, name):
+    assert [launch.error for launch in compiled[name]] == [None]
+
+
+@pytest.mark.triton
+def test_a_spec_above_the_forward_of_an_autograd_function_calls_apply(compiled):
+    analysis = analyze(AUTOGRAD, "k.py")
     calls = spec_calls(analysis, (), analysis.kernels[0])
     assert [(call.function, len(call.arguments)) for call in calls] == [("Op.apply", 2), ("Op.apply", 2)]
+    assert [dict(one.launch.arguments)["n"].value for one in compiled["autograd"]] == [64, 100]
 
-    async def sizes() -> list[object]:
-        async with open_session(Settings(root=ROOT), "offline", python=sys.executable) as session:
-            program = Program("/", "k.py", (("k.py", text),))
-            results = [await session.worker.run(Compile(program, c, session.arch, artefacts=())) for c in calls]
-            return [dict(r.launches[0].launch.arguments)["n"].value for r in results]
 
-    assert asyncio.run(sizes()) == [64, 100]
+@pytest.mark.gpu
+@pytest.mark.triton
+def test_drafts_of_the_examples_run_on_a_gpu():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("needs an NVIDIA GPU")
+
+    async def run() -> list[int]:
+        found = []
+        async with open_session(Settings(root=ROOT), "local", python=sys.executable) as session:
+            for name in EXAMPLES:
+                text = with_draft(name)
+                analysis = analyze(text, "k.py")
+                (call,) = spec_calls(analysis, (), analysis.kernels[0])
+                program = Program("/", "k.py", (("k.py", text),))
+                (timed,) = (await session.worker.run(Time((program,), call, samples=5))).programs
+                assert timed.error is None
+                found.append(len(timed.launches[0].samples))
+        return found
+
+    assert all(asyncio.run(run()))
