@@ -105,10 +105,10 @@ def other(value: Any, depth: int = 0) -> Any:
 def grid_key(grid: Any) -> Any:
     """Return what tells grids apart. Of a function that is what it closes over: its other input are the arguments."""
     if type(grid) is FunctionType:
-        closure = grid.__closure__
-        if closure is None:
+        closure, defaults = grid.__closure__, grid.__defaults__
+        if closure is None and defaults is None:
             return grid.__code__
-        return (grid.__code__, tuple([_enclosed(cell) for cell in closure]))
+        return (grid.__code__, tuple([_enclosed(cell) for cell in closure or ()]), other(defaults))
     if callable(grid):
         return type(grid)
     return other(grid)
