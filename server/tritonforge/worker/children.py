@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tritonforge.domain.codec import CodecError, decode
+from tritonforge.domain.frames import Frame
 from tritonforge.domain.messages import Failure, Lane
 from tritonforge.worker.schedule import Job
 from tritonforge.worker.streams import Stream, Tail
@@ -79,6 +80,8 @@ class LaneProcess:
     deadline: float = 0.0
     dying: float | None = None
     status: int | None = None
+    found: dict[str, Frame] = field(default_factory=dict)
+    """What its job has found so far, by slot."""
     seen: set[tuple[int, int]] = field(default_factory=set)
     """(pid, start time) of every process seen below this lane: they stay its own when they leave it."""
 

@@ -45,7 +45,8 @@ def compile_call(request: Compile, context: JobContext) -> CompileResult:
         with loaded.active():
             repeated = runnable(loaded, request.call)
             with torch._C.DisableTorchFunction():
-                rebuilt = rebuild(cheap(request.call), names=repeated.names, main=loaded.module)
+                rebuilt = rebuild(cheap(request.call), names=repeated.names, main=loaded.module, large_as_meta=True)
+            mode.room.used = True  # what holds nothing claims to be on the GPU
             seed_everything(request.call.seed)
             try:
                 repeated.run(rebuilt.arguments, rebuilt.keywords)

@@ -19,9 +19,11 @@ from typing import Any
 from tritonforge.domain.codec import CodecError
 from tritonforge.domain.frames import Frame, FrameParser, body_of
 from tritonforge.domain.frames import message as to_frame
+from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import JOBS, Failure
 from tritonforge.worker import linux
 from tritonforge.worker.failures import JobContext, JobFailed
+from tritonforge.worker.rescuing import KIND
 from tritonforge.worker.streams import receive_blocking, send_blocking
 
 Handlers = Mapping[type, Callable[[Any, JobContext], Any]]
@@ -139,6 +141,15 @@ class _Context:
         self._id = job_id
         self._lock = threading.Lock()
         self._last = 0.0
+        self._pid = os.getpid()
+
+    def found(self, slot: str, call: Call) -> None:
+        """Hand the supervisor a call that was recorded; it stands in for what the same slot held before."""
+        if os.getpid() != self._pid:
+            return  # a child that the user's program forked
+        frame = to_frame(KIND, call, id=self._id, slot=slot)
+        with self._lock:
+            send_blocking(self._sock, frame)
 
     def progress(self, message: str, fraction: float | None = None) -> None:
         now = time.monotonic()

@@ -27,6 +27,7 @@ from tritonforge.domain.launch import (
     Value,
 )
 from tritonforge.worker.failures import JobFailed
+from tritonforge.worker.fakecuda.large import RESIDENT_LIMIT, holds_nothing
 from tritonforge.worker.fakecuda.mode import mark_cpu
 
 _ALIGNED = 256
@@ -62,18 +63,19 @@ def rebuild(
     fill_unset: Filler | None = None,
     fill_gaps: Filler | None = None,
     main: ModuleType | None = None,
+    large_as_meta: bool = False,
 ) -> Rebuilt:
     """Build the call's arguments in memory of `device`.
 
     The same call gives the same values on the same kind of device: each tensor is drawn from `call.seed` and its path.
     `names` are the parameter names of the positional arguments, for paths; `fill_unset` fills what is described as
     uninitialised (zeros without it). `fill_gaps` fills what lies between a tensor's elements (a padded
-    row, every second element). `main` is the program's own module, which was `__main__` where the call was recorded.
+    row, every second element). With `large_as_meta` a tensor that does not fit into memory holds nothing. `main` is the program's own module, which was `__main__` where the call was recorded.
 
     Raises:
         JobFailed: `unsupported`, when a value cannot be rebuilt.
     """
-    builder = _Builder(call, device, fill_unset, fill_gaps, main)
+    builder = _Builder(call, device, fill_unset, fill_gaps, main, large_as_meta=large_as_meta)
     paths = [names[i] if i < len(names) else f"args[{i}]" for i in range(len(call.arguments))]
     arguments = tuple(builder.value(v, p) for v, p in zip(call.arguments, paths, strict=True))
     keywords = {name: builder.value(v, name) for name, v in call.keywords}
@@ -94,8 +96,16 @@ def walk(value: Value, path: str) -> Iterator[tuple[str, Tensor]]:
 
 class _Builder:
     def __init__(
-        self, call: Call, device: str, fill_unset: Filler | None, fill_gaps: Filler | None, main: ModuleType | None
+        self,
+        call: Call,
+        device: str,
+        fill_unset: Filler | None,
+        fill_gaps: Filler | None,
+        main: ModuleType | None,
+        *,
+        large_as_meta: bool = False,
     ) -> None:
+        self.large_as_meta = large_as_meta
         self.call, self.device, self.fill_unset, self.fill_gaps = call, device, fill_unset, fill_gaps
         self.main = main
         self.tensors: dict[str, Any] = {}
@@ -145,6 +155,15 @@ class _Builder:
         size, unit = self._sizes.get(t.buffer, (_bytes_needed(t), dtype.itemsize))
         size = -(-size // unit) * unit
         on_cpu = t.device == "cpu" or self.device == "cpu"
+        if on_cpu and size > RESIDENT_LIMIT:
+            if not self.large_as_meta:
+                raise JobFailed(
+                    "unsupported", f"A tensor of {t.shape} {t.dtype} does not fit into memory here: use smaller sizes."
+                )
+            holding_nothing = torch.empty(size, dtype=torch.uint8, device="meta")
+            if t.buffer >= 0:
+                self._storages[t.buffer] = holding_nothing, 0
+            return holding_nothing, 0
         if on_cpu:
             raw = bytearray(size + 4 * _ALIGNED)
             whole = torch.frombuffer(raw, dtype=torch.uint8)
@@ -170,7 +189,7 @@ class _Builder:
         return found
 
     def _fill(self, view: Any, t: Tensor, path: str) -> None:
-        if view.numel() == 0:
+        if view.numel() == 0 or holds_nothing(view):
             return
         # Broadcast dimensions share memory: fill one slice of them.
         for axis, (extent, stride) in enumerate(zip(t.shape, t.strides, strict=True)):
@@ -185,7 +204,7 @@ class _Builder:
             if self.fill_unset is not None:
                 self.fill_unset(view)
             return
-        if policy.kind == "zeros":
+        if policy.kind == "zeros" and not (policy.nan_fraction or policy.inf_fraction or policy.negative_inf_fraction):
             view.zero_()
             return
         seed = hashlib.sha256(f"{self.call.seed}\0{path}\0{t.dtype}\0{shape}".encode()).digest()
@@ -217,33 +236,85 @@ def real_device(tensor: Any) -> Any:
 
 def draw(policy: Distribution, shape: tuple[int, ...], dtype: Any, generator: Any) -> Any:
     """Draw a dense tensor of `dtype` from a distribution, on the generator's device."""
-    device = generator.device
-    if dtype == torch.bool:
-        share = policy.mean if policy.kind == "normal" and 0 < policy.mean < 1 else 0.5
-        return torch.rand(shape, generator=generator, device=device) < share
-    if not dtype.is_floating_point and not dtype.is_complex:
-        low, high = _integer_range(policy, dtype)
-        wide = torch.randint(low, high + 1, shape, generator=generator, device=device, dtype=torch.int64)
-        return wide.to(dtype)
-    wide_type = torch.float64 if dtype == torch.float64 else torch.float32
     if dtype.is_complex:
-        return torch.randn(shape, generator=generator, device=device, dtype=dtype)
-    if policy.kind == "constant":
-        values = torch.full(shape, policy.low, device=device, dtype=wide_type)
-    elif policy.kind == "uniform":
-        values = torch.rand(shape, generator=generator, device=device, dtype=wide_type)
-        values.mul_(policy.high - policy.low).add_(policy.low)
-    else:
-        values = torch.randn(shape, generator=generator, device=device, dtype=wide_type)
-        if policy.std != 1.0:
-            values.mul_(policy.std)
-        if policy.mean != 0.0:
-            values.add_(policy.mean)
-        if policy.low >= 0.0 and policy.mean > 0.0 and policy.high > policy.mean and policy.low != 0.0:
-            values.clamp_(policy.low, policy.high)  # strictly positive data (variances, scales) stays positive
+        return torch.randn(shape, generator=generator, device=generator.device, dtype=dtype)
+    whole = not dtype.is_floating_point
+    values = _regular(policy, shape, generator)
+    if values is None and dtype == torch.bool:
+        share = policy.mean if policy.kind == "normal" and 0 < policy.mean < 1 else 0.5
+        return torch.rand(shape, generator=generator, device=generator.device) < share
+    if values is None:
+        values = _whole_numbers(policy, shape, dtype, generator) if whole else _numbers(policy, shape, dtype, generator)
     if policy.zero_fraction > 0.0:
-        values.masked_fill_(torch.rand(shape, generator=generator, device=device) < policy.zero_fraction, 0.0)
+        where = torch.rand(shape, generator=generator, device=generator.device) < policy.zero_fraction
+        values = values.masked_fill_(where, 0)
+    if policy.order != "random":
+        values = values.reshape(-1).sort(descending=policy.order == "descending").values.reshape(shape)
+    if not whole:
+        _put_specials(policy, values, generator)
     return values if values.dtype == dtype else values.to(dtype)
+
+
+def _regular(policy: Distribution, shape: tuple[int, ...], generator: Any) -> Any:
+    """Return values of the kinds whose whole matters, or None for the kinds whose elements are independent."""
+    device, n = generator.device, math.prod(shape)
+    if policy.kind == "bernoulli":
+        return (torch.rand(shape, generator=generator, device=device) < policy.mean).to(torch.float32)
+    first = math.ceil(policy.low)
+    if policy.kind == "arange":
+        return torch.arange(first, first + n, device=device).reshape(shape)
+    if policy.kind == "permutation":
+        return torch.randperm(n, generator=generator, device=device).add_(first).reshape(shape)
+    if policy.kind != "offsets":
+        return None
+    last = max(first, math.floor(policy.high))
+    values = torch.randint(first, last + 1, (n,), generator=generator, device=device).sort().values
+    if n:
+        values[-1] = last
+        values[0] = first
+    return values.reshape(shape)
+
+
+def _whole_numbers(policy: Distribution, shape: tuple[int, ...], dtype: Any, generator: Any) -> Any:
+    low, high = _integer_range(policy, dtype)
+    return torch.randint(low, high + 1, shape, generator=generator, device=generator.device, dtype=torch.int64)
+
+
+def _numbers(policy: Distribution, shape: tuple[int, ...], dtype: Any, generator: Any) -> Any:
+    device = generator.device
+    wide_type = torch.float64 if dtype == torch.float64 else torch.float32
+    if policy.kind == "zeros":
+        return torch.zeros(shape, device=device, dtype=wide_type)
+    if policy.kind == "constant":
+        return torch.full(shape, policy.low, device=device, dtype=wide_type)
+    if policy.kind == "uniform":
+        values = torch.rand(shape, generator=generator, device=device, dtype=wide_type)
+        return values.mul_(policy.high - policy.low).add_(policy.low)
+    values = torch.randn(shape, generator=generator, device=device, dtype=wide_type)
+    if policy.std != 1.0:
+        values.mul_(policy.std)
+    if policy.mean != 0.0:
+        values.add_(policy.mean)
+    if policy.low >= 0.0 and policy.mean > 0.0 and policy.high > policy.mean and policy.low != 0.0:
+        values.clamp_(policy.low, policy.high)  # strictly positive data (variances, scales) stays positive
+    return values
+
+
+def _put_specials(policy: Distribution, values: Any, generator: Any) -> None:
+    """Make the shares of NaN, +Inf and -Inf that the distribution asks for, in place."""
+    shares = (
+        (policy.nan_fraction, math.nan),
+        (policy.inf_fraction, math.inf),
+        (policy.negative_inf_fraction, -math.inf),
+    )
+    if not any(share > 0.0 for share, _ in shares):
+        return
+    coin = torch.rand(values.shape, generator=generator, device=generator.device)
+    at = 0.0
+    for share, value in shares:
+        if share > 0.0:
+            values.masked_fill_((coin >= at) & (coin < at + share), value)
+        at += share
 
 
 def _integer_range(policy: Distribution, dtype: Any) -> tuple[int, int]:

@@ -27,7 +27,7 @@ def record(request: Record, context: JobContext) -> RecordResult:
     """
     seed_everything(0)
     with faked() as mode:
-        recorder = Recorder(request.program, mode)
+        recorder = Recorder(request.program, mode, getattr(context, "found", None))
         with taking_launches(recorder.take), _unchecked_results():
             try:
                 _run(request, recorder)

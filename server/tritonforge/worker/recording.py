@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
@@ -46,12 +47,17 @@ class _Entered:
     launches: list[RecordedLaunch] = field(default_factory=list)
     counted: dict[str, int] = field(default_factory=dict)
     chosen: bool = False
+    slot: str = ""
+
+
+Found = Callable[[str, Call], None]
+"""Gets each call as soon as something is known of it, under a slot; a later one under the same slot replaces it."""
 
 
 class Recorder:
     """Watches calls of workspace functions and takes launches; `calls` and `failures` are what came of it."""
 
-    def __init__(self, program: Program, mode: FakeCudaMode) -> None:
+    def __init__(self, program: Program, mode: FakeCudaMode, found: Found | None = None) -> None:
         self.root = program.root
         self.path = absolute(program.file, program.root)
         self.mode = mode
@@ -63,6 +69,8 @@ class Recorder:
         self._relevant: dict[CodeType, bool] = {}
         self._calls: dict[str, Call] = {}
         self._outermost: _Entered | None = None
+        self._found = found
+        self._said: set[tuple[str, str, str]] = set()
 
     def calls(self) -> tuple[Call, ...]:
         """Return the calls in the order they were first made."""
@@ -73,14 +81,16 @@ class Recorder:
 
     @contextlib.contextmanager
     def watching(self, entry_function: str) -> Iterator[None]:
-        """Watch this thread; launches outside every function that can be repeated belong to `entry_function`."""
+        """Watch this thread and those it starts; launches outside every function that can be repeated belong to `entry_function`."""
         self._outermost = _Entered(relative(self.path, self.root), entry_function, (), (), self._fresh())
         before = sys.getprofile()
+        threading.setprofile(self._on_event)
         sys.setprofile(self._on_event)
         try:
             yield
         finally:
             sys.setprofile(before)
+            threading.setprofile(None)  # type: ignore[arg-type,unused-ignore]
 
     def _on_event(self, frame: FrameType, event: str, _arg: Any) -> None:
         if event == "call":
@@ -172,6 +182,8 @@ class Recorder:
             elif len(entered.launches) < _MAX_LAUNCHES_OF_A_CALL:
                 entered.counted[key] = 1
                 entered.launches.append(launch)
+                if depth == 0:
+                    self._say(entered, key)
         for value in event.bound.values():
             if isinstance(value, torch.Tensor):
                 self._known.written.add(storage_address(value))
@@ -194,7 +206,15 @@ class Recorder:
             found.append(self._outermost)
         return found
 
-    def _keep(self, entered: _Entered) -> None:
+    def _say(self, entered: _Entered, key: str) -> None:
+        """Hand over what is known of a call that goes on, unless a call like it did so before."""
+        if self._found is None or (entered.file, entered.function, key) in self._said:
+            return
+        self._said.add((entered.file, entered.function, key))
+        entered.slot = entered.slot or f"{len(self._said)}"
+        self._found(entered.slot, self._call_of(entered))
+
+    def _call_of(self, entered: _Entered) -> Call:
         launches = tuple(replace(launch, count=entered.counted[launch_key(launch)]) for launch in entered.launches)
         key = identity(
             entered.file,
@@ -202,13 +222,17 @@ class Recorder:
             [*map(without_values, entered.arguments), *((k, without_values(v)) for k, v in entered.keywords)],
             [launch_key(launch) for launch in launches],
         )
-        if key in self._calls:
-            known = self._calls[key]
-            self._calls[key] = replace(known, count=known.count + 1)
+        return Call(key, entered.file, entered.function, entered.arguments, entered.keywords, 0, launches)
+
+    def _keep(self, entered: _Entered) -> None:
+        call = self._call_of(entered)
+        if call.id in self._calls:
+            known = self._calls[call.id]
+            self._calls[call.id] = replace(known, count=known.count + 1)
         elif len(self._calls) < _MAX_CALLS:
-            self._calls[key] = Call(
-                key, entered.file, entered.function, entered.arguments, entered.keywords, 0, launches
-            )
+            self._calls[call.id] = call
+            if self._found is not None:
+                self._found(entered.slot or call.id, call)
 
 
 _BACKWARD = {
@@ -224,7 +248,9 @@ def _holds_graph(values: list[Any], depth: int = 3) -> bool:
         if isinstance(value, torch.Tensor):
             if value.grad_fn is not None:
                 return True
-        elif (isinstance(value, (list, tuple)) and depth and _holds_graph(list(value), depth - 1)) or (isinstance(value, dict) and depth and _holds_graph(list(value.values()), depth - 1)):
+        elif (isinstance(value, (list, tuple)) and depth and _holds_graph(list(value), depth - 1)) or (
+            isinstance(value, dict) and depth and _holds_graph(list(value.values()), depth - 1)
+        ):
             return True
     return False
 

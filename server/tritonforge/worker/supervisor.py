@@ -17,7 +17,7 @@ from tritonforge.domain.codec import PROTOCOL_VERSION, CodecError
 from tritonforge.domain.frames import Frame, FrameError, body_of, message
 from tritonforge.domain.messages import Failure, Lane
 from tritonforge.domain.target import WorkerInfo
-from tritonforge.worker import endings, linux, ownership, processes
+from tritonforge.worker import endings, linux, ownership, processes, rescuing
 from tritonforge.worker.children import ZYGOTE_OF, LaneProcess
 from tritonforge.worker.nursery import Nursery
 from tritonforge.worker.options import Options
@@ -199,7 +199,7 @@ class Supervisor:
                     continue
                 self._lanes.append(lane)
             self._waiting.remove(job)
-            lane.job = job
+            lane.job, lane.found = job, {}
             lane.deadline = time.monotonic() + (_LANE_START_S if lane.pid is None else job.seconds)
             lane.tail.forget()
             lane.stream.send(job.request)
@@ -229,8 +229,10 @@ class Supervisor:
             lane.stream.send(Frame(message("output").header, lane.tail.text().encode()))
         elif frame.kind == "progress":
             self._client.send(frame)
+        elif frame.kind == rescuing.KIND and lane.job is not None:
+            rescuing.keep(lane.found, frame)
         elif frame.kind in {"result", "failure"} and lane.job is not None:
-            lane.job = None
+            lane.job, lane.found = None, {}
             self._client.send(frame)
             self._tidy_up(lane, frame)
 
@@ -262,8 +264,12 @@ class Supervisor:
         if lane.pid is None:
             lane.stream.shut()  # it ends by itself as soon as it looks for work
         if lane.job is not None and failure is not None:
-            self._fail(lane.job.id, failure)
-        lane.job = None
+            result = rescuing.rescued(lane.job, lane.found, failure, lane.tail.text())
+            if result is not None:
+                self._client.send(result)
+            else:
+                self._fail(lane.job.id, failure)
+        lane.job, lane.found = None, {}
 
     # --- what has ended, and what goes too far -----------------------------------------------------------------------
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import enum
 import sys
-import zlib
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
@@ -15,7 +13,6 @@ import torch
 from tritonforge.domain.launch import (
     Distribution,
     Entries,
-    ExactValues,
     Items,
     Opaque,
     Scalar,
@@ -24,12 +21,10 @@ from tritonforge.domain.launch import (
     Value,
     ValuePolicy,
 )
+from tritonforge.worker.policies import EXACT_FLOATS, EXACT_INTEGERS, exact_values, measure, sample_of
 
-EXACT_INTEGERS = 1 << 20
-"""Integer and bool tensors up to this many elements keep their values: they steer addresses and control flow."""
+__all__ = ["EXACT_FLOATS", "EXACT_INTEGERS", "Describing", "describe", "describe_tensor", "exact_values", "sample_of"]
 
-EXACT_FLOATS = 64
-_SAMPLE = 1 << 20
 _DEPTH = 6
 _BASE_ALIGNMENT = 256
 
@@ -171,74 +166,5 @@ def policy_of(tensor: Any, known: Describing, address: int) -> ValuePolicy:
     if key not in known.exact:
         if len(known.exact) > 512:
             known.exact.clear()
-        known.exact[key] = _measure(tensor, known, address)
+        known.exact[key] = measure(tensor, written=address in known.written, unset=address in known.unset)
     return known.exact[key]
-
-
-def _measure(tensor: Any, known: Describing, address: int) -> ValuePolicy:
-    n = tensor.numel()
-    if n == 0:
-        return Distribution("zeros")
-    if tensor.is_meta:
-        return Distribution() if tensor.dtype.is_floating_point else Distribution("zeros")
-    if not tensor.dtype.is_floating_point and not tensor.dtype.is_complex:
-        if address in known.unset and address not in known.written and not _any(tensor):
-            return Distribution("uninitialised")
-        if n <= EXACT_INTEGERS:
-            return exact_values(tensor)
-        return Distribution("uniform", low=float(tensor.min()), high=float(tensor.max()))
-    if tensor.dtype.is_complex:
-        return Distribution()
-    sample = sample_of(tensor)
-    finite = sample[torch.isfinite(sample)]
-    if n <= EXACT_FLOATS and address not in known.written and address not in known.unset:
-        return exact_values(tensor)
-    if finite.numel() < sample.numel():
-        if n <= EXACT_INTEGERS and address not in known.written:
-            return exact_values(tensor)
-        if finite.numel() == 0:
-            return Distribution()
-    low, high = float(finite.min()), float(finite.max())
-    if low == high:
-        if low != 0.0:
-            return Distribution("constant", low=low, high=low)
-        if address in known.written:
-            return Distribution()  # a kernel would have written it; kernels do not run while recording
-        return Distribution("uninitialised" if address in known.unset else "zeros")
-    zeros = float((finite == 0).double().mean())
-    return Distribution(
-        "normal",
-        mean=float(finite.mean()),
-        std=float(finite.std()) if finite.numel() > 1 else 0.0,
-        low=low,
-        high=high,
-        zero_fraction=zeros if zeros > 0.01 else 0.0,
-    )
-
-
-def sample_of(tensor: Any) -> Any:
-    """Return at most a million of the tensor's elements as float64, spread over it."""
-    n = tensor.numel()
-    if n > _SAMPLE:
-        step = -(-n // _SAMPLE)
-        dense = _dense(tensor)
-        tensor = dense[::step] if dense is not None else tensor.reshape(-1)[::step]
-    return tensor.reshape(-1).to(torch.float64) if tensor.dtype.itemsize > 1 else tensor.reshape(-1).float().double()
-
-
-def _dense(tensor: Any) -> Any:
-    """View a tensor that covers its memory without gaps as flat memory, or return None."""
-    span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    if span != tensor.numel():
-        return None
-    return tensor.as_strided((span,), (1,))
-
-
-def _any(tensor: Any) -> bool:
-    return bool(tensor.any()) if tensor.dtype.itemsize <= 8 else True
-
-
-def exact_values(tensor: Any) -> ExactValues:
-    """Pack the tensor's own values."""
-    flat = tensor.detach().to("cpu").contiguous().reshape(-1)
-    return ExactValues(zlib.compress(ctypes.string_at(flat.data_ptr(), flat.numel() * flat.element_size()), 1))

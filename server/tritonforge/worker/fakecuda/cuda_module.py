@@ -171,6 +171,7 @@ def cuda_answers(device: FakeDevice) -> dict[str, Any]:
         "get_rng_state": lambda *_a, **_k: torch.get_rng_state(),
         "get_rng_state_all": lambda: [torch.get_rng_state()],
         "default_generators": (torch.default_generator,),
+        "graph_pool_handle": lambda: (0, 0),
         "make_graphed_callables": lambda callables, *_a, **_k: callables,
         "cudart": lambda: SimpleNamespace(cudaProfilerStart=_zero, cudaProfilerStop=_zero),
         "nvtx": SimpleNamespace(
@@ -183,7 +184,7 @@ def cuda_answers(device: FakeDevice) -> dict[str, Any]:
         ),
     }
     for name, dtype in _LEGACY_TYPES:
-        answers[f"{name}Tensor"] = _legacy(getattr(torch, dtype))
+        answers[f"{name}Tensor"] = _legacy(f"{name}Tensor", getattr(torch, dtype))
     return answers
 
 
@@ -199,12 +200,20 @@ _LEGACY_TYPES = (
 )
 
 
-def _legacy(dtype: Any) -> Any:
-    """Stand in for `torch.cuda.FloatTensor` and its like: from a sequence, or empty of the sizes given."""
+class _LegacyType(type):
+    """The type of `torch.cuda.FloatTensor` and its like: no tensor's own type, but `isinstance` says what it stands for."""
 
-    def make(*args: Any) -> Any:
+    dtype: Any
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and value.is_cuda and value.dtype == cls.dtype
+
+    def __call__(cls, *args: Any) -> Any:
+        """Return a tensor from a sequence, or an empty one of the sizes given."""
         if len(args) == 1 and isinstance(args[0], (list, tuple)):
-            return torch.tensor(args[0], dtype=dtype, device="cuda")
-        return torch.empty(args, dtype=dtype, device="cuda")
+            return torch.tensor(args[0], dtype=cls.dtype, device="cuda")
+        return torch.empty(args, dtype=cls.dtype, device="cuda")
 
-    return make
+
+def _legacy(name: str, dtype: Any) -> Any:
+    return _LegacyType(name, (), {"dtype": dtype, "__module__": "torch.cuda"})

@@ -9,11 +9,20 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-_CPU_MARK = "_tritonforge_cpu"
-_LAZY_BYTES = 32 << 20
-RESIDENT_LIMIT = 4 << 30
-"""The most bytes one tensor that is really filled may take; larger ones end the run with a clear message."""
+from tritonforge.worker.fakecuda.large import (
+    Room,
+    TooLarge,
+    holds_nothing,
+    tensors_of,
+    without_values,
+    working_out_shapes,
+)
 
+_CPU_MARK = "_tritonforge_cpu"
+_PINNED_MARK = "_tritonforge_pinned"
+_LAZY_BYTES = 32 << 20
+_MAPPED_LIMIT = 64 << 30
+"""The largest tensor of zeros whose pages are reserved without being there."""
 _GPU_TYPES = {"cuda", "hip"}
 
 
@@ -37,10 +46,6 @@ def tensors_in(value: Any, depth: int = 2) -> Iterator[Any]:
             yield from tensors_in(item, depth - 1)
 
 
-class TooLarge(MemoryError):
-    """A tensor does not fit the memory that recording may use."""
-
-
 class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
     """Sees every overridable torch function while code runs as if there were a GPU."""
 
@@ -48,6 +53,7 @@ class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
         super().__init__()
         self.fill_empty = fill_empty
         self.default = "cpu"
+        self.room = Room()
         self.unset: set[int] = set()
         """Storages that `torch.empty` and its like made and that nothing was seen to fill since."""
         self.results_missing = False
@@ -56,6 +62,11 @@ class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer or forward one call."""
         special = _SPECIAL.get(func)
+        if func not in _ATTRIBUTES and self._lacks_room(func, args, kwargs):
+            with working_out_shapes():
+                if special is not None:
+                    return special(self, func, args, dict(kwargs or {}))
+                return self._without_values(func, args, dict(kwargs or {}))
         if special is not None:
             return special(self, func, args, dict(kwargs or {}))
         if kwargs:
@@ -69,9 +80,29 @@ class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
         self._follow(result, args, kwargs)
         return result
 
+    def _lacks_room(self, func: Any, args: Any, kwargs: Any) -> bool:
+        """Tell whether a call takes a tensor that holds nothing, or would make one that does not fit."""
+        taken = list(tensors_of(args)) + (list(tensors_of(kwargs)) if kwargs else [])
+        if self.room.used and any(holds_nothing(t) for t in taken):
+            return True
+        if func in _VIEWS or self.fill_empty is not None:
+            return False
+        largest = max((t.numel() * t.element_size() for t in taken), default=0)
+        return not self.room.has(largest)
+
+    def _without_values(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        device = claimed(kwargs.pop("device", None))
+        kwargs.pop("pin_memory", None)
+        result = without_values(func, args, kwargs)
+        if device == "cpu":
+            mark_cpu(result)
+        elif device is None:
+            self._follow(result, args, kwargs)
+        return result
+
     def _with_device(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         device = kwargs.pop("device", None)
-        kwargs.pop("pin_memory", None)
+        pinned = kwargs.pop("pin_memory", None)
         given = claimed(device)
         if given not in {None, "cpu", "gpu"}:
             return func(*args, device=device, **kwargs)  # meta and others stay what they are
@@ -79,7 +110,7 @@ class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
             result = self._make(func, args, kwargs)
             if (given or self.default) != "gpu":
                 mark_cpu(result)
-            return result
+            return _pinned(result) if pinned else result
         result = func(*args, **kwargs)
         if given == "cpu":
             mark_cpu(result)
@@ -98,18 +129,25 @@ class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
             for n in size:
                 count *= n
             n_bytes = count * dtype.itemsize
-            if func in _ZEROABLE and n_bytes > _LAZY_BYTES and not (self.fill_empty and func is torch.empty):
+            lazily = func in _ZEROABLE and n_bytes > _LAZY_BYTES and not (self.fill_empty and func is torch.empty)
+            if lazily and n_bytes <= _MAPPED_LIMIT:
                 result = _lazy_zeros(size, dtype, n_bytes)
                 if kwargs.get("requires_grad"):
                     result.requires_grad_()
                 if func is torch.empty:
                     self.unset.add(result.untyped_storage()._cdata)
                 return result
-            if n_bytes > RESIDENT_LIMIT:
-                raise TooLarge(
-                    f"A tensor of {tuple(size)} {dtype} ({n_bytes / 2**30:.1f} GiB) does not fit the memory that "
-                    "recording may use: record with smaller sizes."
-                )
+            if not self.room.has(n_bytes):
+                if self.fill_empty is not None:
+                    raise TooLarge(
+                        f"A tensor of {tuple(size)} {dtype} ({n_bytes / 2**30:.1f} GiB) does not fit the memory that "
+                        "there is: use smaller sizes."
+                    )
+                self.room.used = True
+                with working_out_shapes():
+                    return func(*args, **{k: v for k, v in kwargs.items() if k != "generator"}, device="meta")
+            if func in _DRAWN and count > _DRAWN_ELEMENTS and self.fill_empty is None and not kwargs.get("out"):
+                return _drawn(func, size, count, kwargs)
         result = func(*args, **kwargs)
         if func in _EMPTY:
             return self.emptied(result)
@@ -165,6 +203,18 @@ def _lazy_zeros(size: list[int], dtype: Any, n_bytes: int) -> Any:
     return torch.frombuffer(memory, dtype=torch.uint8, count=n_bytes).view(dtype).view(size)
 
 
+def _drawn(func: Any, size: list[int], count: int, kwargs: dict[str, Any]) -> Any:
+    """Return random numbers that repeat after the first millions: drawing more takes seconds and tells nothing."""
+    wanted = kwargs.pop("requires_grad", False)
+    first = func(_DRAWN_ELEMENTS, **kwargs)
+    result = torch.empty(count, dtype=first.dtype)
+    for at in range(0, count, _DRAWN_ELEMENTS):
+        part = result[at : at + _DRAWN_ELEMENTS]
+        part.copy_(first[: part.numel()])
+    result = result.view(size)
+    return result.requires_grad_() if wanted else result
+
+
 def move(tensor: Any, to: str) -> Any:
     """Return the tensor on the claimed device `cpu` or `gpu`: itself when it is there, else a copy that says so."""
     if (to == "cpu") == is_cpus(tensor):
@@ -173,6 +223,11 @@ def move(tensor: Any, to: str) -> Any:
     if to == "cpu":
         setattr(result, _CPU_MARK, True)
     return result
+
+
+def _pinned(tensor: Any) -> Any:
+    setattr(tensor, _PINNED_MARK, True)
+    return tensor
 
 
 def _to(_mode: FakeCudaMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -216,6 +271,8 @@ def _type(mode: FakeCudaMode, func: Any, args: Any, kwargs: dict[str, Any]) -> A
         return name if is_cpus(args[0]) else name.replace("torch.", "torch.cuda.", 1)
     if isinstance(wanted, str) and wanted.startswith("torch.cuda."):
         return move(func(args[0], wanted.replace("torch.cuda.", "torch.", 1)), "gpu")
+    if getattr(wanted, "__module__", "") == "torch.cuda":
+        return move(func(args[0], wanted.dtype), "gpu")
     result = func(args[0], wanted)
     mode._follow(result, args, None)
     return result
@@ -227,8 +284,16 @@ def _empty_like(mode: FakeCudaMode, func: Any, args: Any, kwargs: dict[str, Any]
     goal = claimed(kwargs.pop("device", None))
     if goal == "meta":
         return func(*args, device="meta", **kwargs)
-    result = func(*args, **kwargs)
-    mode.emptied(result)
+    n_bytes = source.numel() * source.element_size() if isinstance(source, torch.Tensor) else 0
+    plain = func is torch.empty_like and mode.fill_empty is None and n_bytes > _LAZY_BYTES and source.is_contiguous()
+    if plain and not holds_nothing(source):
+        dtype = kwargs.get("dtype") or source.dtype
+        result = mode._make(torch.empty, (tuple(source.shape),), {"dtype": dtype})
+        if kwargs.get("requires_grad"):
+            result.requires_grad_()
+    else:
+        result = func(*args, **kwargs)
+        mode.emptied(result)
     if goal == "cpu" or (goal is None and is_cpus(source)):
         mark_cpu(result)
     return result
@@ -252,12 +317,44 @@ def _compare(mode: FakeCudaMode, func: Any, args: Any, kwargs: dict[str, Any]) -
     return True if mode.results_missing else func(*args, **kwargs)
 
 
+def _zeros_like(mode: FakeCudaMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    source = args[0] if args else kwargs.get("input")
+    n_bytes = source.numel() * source.element_size()
+    known = set(kwargs) <= {"dtype", "device", "requires_grad"}
+    if not known or n_bytes <= _LAZY_BYTES or not source.is_contiguous() or holds_nothing(source):
+        return mode._with_device(func, args, kwargs)
+    goal = claimed(kwargs.pop("device", None)) or ("cpu" if is_cpus(source) else "gpu")
+    result = mode._make(torch.zeros, (tuple(source.shape),), {"dtype": source.dtype, **kwargs})
+    if goal == "cpu":
+        mark_cpu(result)
+    return result
+
+
 def _functions(*names: str) -> set[Any]:
     return {getattr(torch, name) for name in names if hasattr(torch, name)}
 
 
+_VIEWS: set[Any] = {
+    getattr(torch.Tensor, name)
+    for name in (
+        "view", "reshape", "transpose", "permute", "t", "narrow", "expand", "squeeze", "unsqueeze", "detach",
+        "__getitem__", "as_strided", "flatten", "unflatten", "select", "view_as", "split", "chunk", "unbind",
+        "requires_grad_", "size", "stride", "dim", "numel", "nelement", "element_size", "storage_offset", "data_ptr",
+        "untyped_storage", "is_contiguous", "contiguous", "is_floating_point", "is_complex", "register_hook", "__len__",
+        "backward", "zero_", "fill_", "copy_", "mul_", "add_", "normal_", "uniform_",
+    )
+    if hasattr(torch.Tensor, name)
+}  # fmt: skip
+"""What makes no tensor of its own."""
+_ATTRIBUTES: set[Any] = {
+    member.__get__
+    for member in (*vars(torch._C.TensorBase).values(), *vars(torch.Tensor).values())
+    if type(member).__name__ in {"getset_descriptor", "property"}
+}
 _ZEROABLE = _functions("empty", "zeros")
 _SIZED = _functions("empty", "zeros", "ones", "rand", "randn", "full")
+_DRAWN = _functions("rand", "randn")
+_DRAWN_ELEMENTS = 4_194_301
 _EMPTY = _functions("empty", "empty_strided", "empty_permuted")
 _EMPTY_LIKE: set[Any] = {torch.empty_like, torch.Tensor.new_empty}
 if hasattr(torch.Tensor, "new_empty_strided"):
@@ -276,10 +373,11 @@ _SPECIAL: dict[Any, Callable[[FakeCudaMode, Any, Any, dict[str, Any]], Any]] = {
     torch.Tensor.type: _type,
     torch.Tensor.cuda: lambda _m, _f, args, _k: move(args[0], "gpu"),
     torch.Tensor.cpu: lambda _m, _f, args, _k: move(args[0], "cpu"),
-    torch.Tensor.pin_memory: lambda _m, _f, args, _k: args[0],
-    torch.Tensor.is_pinned: lambda _m, _f, _a, _k: False,
+    torch.Tensor.pin_memory: lambda _m, _f, args, _k: _pinned(args[0]),
+    torch.Tensor.is_pinned: lambda _m, _f, args, _k: _PINNED_MARK in args[0].__dict__,
     torch.Tensor.record_stream: lambda _m, _f, _a, _k: None,
     **dict.fromkeys(_functions("as_tensor", "asarray"), _as_tensor),
     **dict.fromkeys(_EMPTY_LIKE, _empty_like),
+    torch.zeros_like: _zeros_like,
     **dict.fromkeys((torch.allclose, torch.equal, torch.Tensor.allclose, torch.Tensor.equal), _compare),
 }

@@ -13,6 +13,7 @@ import torch
 
 from tritonforge.worker.fakecuda.cuda_module import cuda_answers
 from tritonforge.worker.fakecuda.devices import FakeDevice
+from tritonforge.worker.fakecuda.large import are_shapes_worked_out
 from tritonforge.worker.fakecuda.mode import FakeCudaMode, claimed, is_cpus
 from tritonforge.worker.fakecuda.patches import Patches
 
@@ -22,7 +23,7 @@ _CPU = torch.device("cpu")
 
 def patch_torch(patches: Patches, mode: FakeCudaMode, device: FakeDevice) -> None:
     """Install everything that has to hold outside the mode too."""
-    _patch_tensor(patches)
+    _patch_tensor(patches, mode)
     answers = cuda_answers(device)
     patches.set_all(torch.cuda, answers)
     patches.set(torch.version, "cuda", "12.8" if device.backend == "cuda" else None)
@@ -35,26 +36,34 @@ def patch_torch(patches: Patches, mode: FakeCudaMode, device: FakeDevice) -> Non
     for name in ("disable", "allow_in_graph", "assume_constant_result"):
         # The real ones import torch._dynamo, which takes seconds and does nothing here.
         patches.set(torch.compiler, name, _not_compiled)
+    _patch_autocast(patches)
     patches.set(torch, "load", _loading_to_cpu(torch.load))
     patches.set(torch, "Generator", _FakeGenerator)
 
 
-def _patch_tensor(patches: Patches) -> None:
+def _patch_tensor(patches: Patches, mode: FakeCudaMode) -> None:
     real = torch._C.TensorBase.device
 
     def device_of(tensor: Any) -> Any:
         if is_cpus(tensor):
             return _CPU
         found = real.__get__(tensor)
+        if found.type == "meta" and mode.room.used and not are_shapes_worked_out():
+            return _GPU
         return _GPU if found.type == "cpu" else found
 
     def get_device(tensor: Any) -> int:
         return -1 if is_cpus(tensor) else 0
 
+    def is_cuda(tensor: Any) -> bool:
+        return not is_cpus(tensor) and device_of(tensor).type == "cuda"
+
     patches.set(torch.Tensor, "device", property(device_of))
-    patches.set(torch.Tensor, "is_cuda", property(lambda tensor: not is_cpus(tensor)))
+    patches.set(torch.Tensor, "is_cuda", property(is_cuda))
     patches.set(torch.Tensor, "is_cpu", property(is_cpus))
     patches.set(torch.Tensor, "get_device", get_device)
+    # Before any mode sees the call, the real one refuses a stream that is none of its own.
+    patches.set(torch.Tensor, "record_stream", lambda _tensor, _stream: None)
     patches.set(torch, "get_device", get_device)
 
 
@@ -113,6 +122,31 @@ def _patch_defaults(patches: Patches, mode: FakeCudaMode) -> None:
     patches.set(torch, "set_default_device", set_default_device)
     patches.set(torch, "get_default_device", get_default_device)
     patches.set(torch, "set_default_tensor_type", set_default_tensor_type)
+
+
+def _patch_autocast(patches: Patches) -> None:
+    """Let autocasting for CUDA cast on the CPU too, to the type asked for."""
+    autocast = torch.amp.autocast_mode.autocast
+    enter, leave = autocast.__enter__, autocast.__exit__
+
+    def entered(self: Any) -> Any:
+        result = enter(self)
+        if getattr(self, "device", "") == "cuda":
+            kept = vars(self).setdefault("_tritonforge_kept", [])
+            kept.append((torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")))
+            torch.set_autocast_enabled("cpu", bool(self._enabled))
+            torch.set_autocast_dtype("cpu", self.fast_dtype)
+        return result
+
+    def left(self: Any, *exception: Any) -> Any:
+        if vars(self).get("_tritonforge_kept"):
+            enabled, dtype = self._tritonforge_kept.pop()
+            torch.set_autocast_enabled("cpu", enabled)
+            torch.set_autocast_dtype("cpu", dtype)
+        return leave(self, *exception)
+
+    patches.set(autocast, "__enter__", entered)
+    patches.set(autocast, "__exit__", left)
 
 
 def _patch_re_entry(patches: Patches, mode: FakeCudaMode) -> None:

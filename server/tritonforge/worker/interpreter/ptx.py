@@ -128,7 +128,13 @@ class _Results:
 
 
 def create_inline_asm(
-    _self: Any, text: str, constraints: str, values: list[Any], types: list[Any], _pure: bool, pack: int  # noqa: FBT001
+    _self: Any,
+    text: str,
+    constraints: str,
+    values: list[Any],
+    types: list[Any],
+    _pure: bool,
+    pack: int,  # noqa: FBT001
 ) -> Any:
     """Stand in for `InterpreterBuilder.create_inline_asm`."""
     arrays = np.broadcast_arrays(*(v.data for v in values)) if values else []

@@ -27,6 +27,31 @@ def install() -> None:
     setattr(interpreter, _TO, _to)
     setattr(interpreter, _INDEX, _index)
     rewriter.ast_transformer = _transformer(original)()
+    rewriter._compile_and_exec = _compiled(rewriter._compile_and_exec)
+
+
+def _compiled(original: Any) -> Any:
+    def compile_and_exec(self: Any, tree: ast.Module) -> Any:
+        """Compile a kernel that a factory made inside a function that gives it the factory's variables."""
+        cells = dict(zip(self.fn.__code__.co_freevars, self.fn.__closure__ or (), strict=False))
+        if not cells or not isinstance(tree.body[0], ast.FunctionDef):
+            return original(self, tree)
+        kernel = tree.body[0]
+        given = [ast.arg(name) for name in cells]
+        arguments = ast.arguments([], given, None, [], [], None, [])
+        body: list[ast.stmt] = [kernel, ast.Return(ast.Name(kernel.name, ast.Load()))]
+        factory = ast.FunctionDef("_tritonforge_factory", arguments, body, [])
+        if hasattr(ast, "TypeAlias"):  # Python 3.12
+            factory.type_params = []
+        tree.body[0] = ast.copy_location(factory, kernel)
+        ast.fix_missing_locations(tree)
+        space: dict[str, Any] = dict(self.kwargs)
+        for name, value in vars(interpreter).items():
+            self.fn.__globals__.setdefault(name, value)
+        exec(compile(tree, self.filename, "exec"), self.fn.__globals__, space)
+        return space["_tritonforge_factory"](*(cell.cell_contents for cell in cells.values()))
+
+    return compile_and_exec
 
 
 def _transformer(original: Any) -> Any:

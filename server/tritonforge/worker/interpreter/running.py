@@ -17,7 +17,7 @@ from triton.runtime.interpreter import TensorHandle, np  # type: ignore[attr-def
 from tritonforge.worker.interpreter.bounds import Guard, OutOfBounds, buffers_of
 from tritonforge.worker.interpreter.failing import KernelFailed
 from tritonforge.worker.interpreter.poison import ORIGINAL, Poison
-from tritonforge.worker.launching import constexpr_names, is_machinery, resolve_grid
+from tritonforge.worker.launching import CompiledStub, constexpr_names, is_machinery, resolve_grid
 
 
 @dataclass
@@ -46,7 +46,7 @@ def running(run: Run) -> Iterator[Run]:
 def run_interpreted(self: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
     """Stand in for `InterpretedFunction.run`."""
     if warmup:
-        return None
+        return CompiledStub(kwargs)
     global _guard
     function = self.rewrite()
     names = set(inspect.getfullargspec(function).args)
