@@ -11,7 +11,23 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-NOT_ON_THIS_PATH: dict[str, str] = {}
+_UNIMPORTABLE = "its module imports what fla-core lacks"
+_SEVERAL_GPUS = "context parallelism, over a process group of several GPUs"
+_SMALL = "for GPUs with less shared memory than an A100"
+NOT_ON_THIS_PATH: dict[str, str] = {
+    "fla/ops/delta_rule/parallel.py::chunk_transform_qk_fwd_kernel": _UNIMPORTABLE,
+    "fla/ops/delta_rule/parallel.py::parallel_delta_rule_fwd_kernel": _UNIMPORTABLE,
+    "fla/ops/delta_rule/parallel.py::save_intra_chunk_attn": _UNIMPORTABLE,
+    "fla/ops/deltaformer/parallel.py::parallel_deltaformer_bwd_kernel_qk": _UNIMPORTABLE,
+    "fla/ops/deltaformer/parallel.py::parallel_deltaformer_bwd_kernel_row_sum": _UNIMPORTABLE,
+    "fla/ops/deltaformer/parallel.py::parallel_deltaformer_bwd_kernel_u": _UNIMPORTABLE,
+    "fla/ops/deltaformer/parallel.py::parallel_deltaformer_fwd_kernel": _UNIMPORTABLE,
+    "fla/ops/cp/chunk_bwd.py::chunk_cp_bwd_kernel_dh": _SEVERAL_GPUS,
+    "fla/ops/cp/chunk_fwd.py::chunk_cp_fwd_kernel_h": _SEVERAL_GPUS,
+    "fla/ops/cp/chunk_merge.py::chunk_cp_fwd_bwd_kernel_merge": _SEVERAL_GPUS,
+    "fla/ops/mesa_net/chunk_h_kv_intra_bwd_separate.py::chunk_mesa_net_h_kv_bwd_intra_kernel_dkv": _SMALL,
+    "fla/ops/mesa_net/chunk_h_kv_intra_bwd_separate.py::chunk_mesa_net_h_kv_bwd_intra_kernel_dq": _SMALL,
+}
 
 B, T, H, K, V = 1, 100, 2, 32, 32
 
@@ -102,6 +118,23 @@ def drive_comba_recurrent() -> None:
     op("ops.comba.fused_recurrent_comba")(q, k, unit(B, 12, H, K), v, decay(B, 12, H), share(B, 12, H))
 
 
+def cyfa_inputs(t: int, *, grad: bool) -> tuple[object, ...]:
+    q, k, v = (x if grad else x.detach() for x in qkv(t=t))
+    gates = (decay(B, t, H), share(B, t, H, dtype=torch.float32), share(B, t, H), full(H, 15, 15), rand(K), rand(K))
+    return (q, k, v, *(x if grad else x.detach() for x in gates), 1e-6, 1e-6)
+
+
+def drive_cyfa() -> None:
+    backward(op("ops.cyfa.chunk_cyfa")(*cyfa_inputs(T, grad=True)))
+    backward(op("ops.cyfa.chunk_cyfa")(*cyfa_inputs(T, grad=True), checkpoint_level=1))
+
+
+def drive_cyfa_recurrent() -> None:
+    op("ops.cyfa.fused_recurrent_cyfa")(*cyfa_inputs(12, grad=False), output_final_state=True)
+    _, state = op("ops.cyfa.fused_recurrent_cyfa")(*cyfa_inputs(12, grad=False), output_final_state=True)
+    op("ops.cyfa.fused_recurrent_cyfa")(*cyfa_inputs(1, grad=False), initial_state=state, output_final_state=True)
+
+
 def drive_delta_rule() -> None:
     run = op("ops.delta_rule.chunk_delta_rule")
     q, k, v = qkv()
@@ -112,17 +145,6 @@ def drive_delta_rule() -> None:
 def drive_delta_rule_recurrent() -> None:
     q, _, v = qkv(t=12)
     backward(op("ops.delta_rule.fused_recurrent_delta_rule")(q, unit(B, 12, H, K), v, share(B, 12, H)))
-
-
-def drive_delta_rule_parallel() -> None:
-    q, k, v = (rand(B, H, 128, 64, grad=False) for _ in range(3))
-    op("ops.delta_rule.parallel.parallel_delta_rule")(
-        q, F.normalize(k.float(), dim=-1).to(q.dtype), v, share(B, H, 128).detach(), output_attentions=True
-    )
-
-
-def drive_deltaformer() -> None:
-    backward(op("ops.deltaformer.deltaformer_attn")(*qkv(t=64), share(B, 64, H)))
 
 
 def drive_forgetting_attn() -> None:
@@ -184,9 +206,7 @@ def drive_gdn2_safe_gate() -> None:
     run = op("ops.gdn2.chunk_gdn2")
     q, _, v = qkv()
     gate = decay(B, T, H, K).detach().clamp(-5, 0).requires_grad_()
-    backward(
-        run(q, unit(B, T, H, K), v, gate, share(B, T, H, K), share(B, T, H, V), safe_gate=True, lower_bound=-5.0)
-    )
+    backward(run(q, unit(B, T, H, K), v, gate, share(B, T, H, K), share(B, T, H, V), safe_gate=True, lower_bound=-5.0))
 
 
 def drive_gdn2_recurrent() -> None:
@@ -258,14 +278,28 @@ def drive_gsa_decoding() -> None:
     run = op("ops.gsa.fused_recurrent_gsa")
     q, k, v = (x.detach() for x in qkv(t=1))
     hk, hv = full(B, H, K, 32, grad=False), full(B, H, 32, V, grad=False)
-    run(q, k, v, share(B, 1, H, 32).detach(), decay(B, 1, H, 32).detach(), initial_state=(hk, hv), output_final_state=True)
+    run(
+        q,
+        k,
+        v,
+        share(B, 1, H, 32).detach(),
+        decay(B, 1, H, 32).detach(),
+        initial_state=(hk, hv),
+        output_final_state=True,
+    )
 
 
-def drive_gsa_gate() -> None:
-    from fla.ops.gsa import gate
-
-    name = next(n for n in dir(gate) if n.startswith("fused_additive_gate") and "_wd" not in n and "kernel" not in n)
-    backward(getattr(gate, name)(full(B, T, H, 32), full(H * 32)))
+def drive_common_h_parallel() -> None:
+    for module in ("chunk_h_parallel", "chunk_h_split"):
+        q, k, v = (x.detach() for x in qkv())
+        g = op("ops.utils.cumsum.chunk_local_cumsum_scalar")(decay(B, T, H).detach(), 32)
+        forward, back = op(f"ops.common.{module}.chunk_fwd_h"), op(f"ops.common.{module}.chunk_bwd_dh")
+        given = {"g": g, "gk": None, "gv": None, "chunk_size": 32}
+        if module == "chunk_h_split":
+            given["split_size"] = 64
+            given["cu_seqlens"] = None
+        forward(k=k, v=v, h0=state().detach(), output_final_state=True, **given)
+        back(q=q, k=k, v=v, do=torch.ones_like(v), h0=state().detach(), dht=state().detach(), scale=0.1, **given)
 
 
 def drive_hgrn() -> None:
@@ -329,13 +363,13 @@ def drive_linear_attn_recurrent() -> None:
 def drive_log_linear_attn() -> None:
     run = op("ops.log_linear_attn.chunk_log_linear_attn")
     q, k, v = rand(B, 128, 1, 64), rand(B, 128, 1, 64), rand(B, 128, 2, 64)
-    backward(run(q, k, v, decay(B, 128, 2), full(B, 128, 2, 12)))
+    backward(run(q, k, v, decay(B, 128, 2), rand(B, 128, 2, 12)))
 
 
 def drive_log_linear_attn_state() -> None:
     run = op("ops.log_linear_attn.chunk_log_linear_attn")
     q, k, v = rand(B, 128, 1, 64, grad=False), rand(B, 128, 1, 64, grad=False), rand(B, 128, 2, 64, grad=False)
-    run(q, k, v, decay(B, 128, 2).detach(), full(B, 128, 2, 12, grad=False), output_final_state=True)
+    run(q, k, v, decay(B, 128, 2).detach(), rand(B, 128, 2, 12, grad=False), output_final_state=True)
 
 
 def drive_mesa_net() -> None:
@@ -358,12 +392,6 @@ def drive_mesa_net_decoding() -> None:
     lamb = F.softplus(full(H, 64, grad=False)) + 0.25
     h_kk, h_kv = full(B, H, 64, 64, grad=False), full(B, H, 64, 64, grad=False)
     run(q, k, v, decay(B, H).detach(), lamb, share(B, H).detach(), h_kk, h_kv, max_CG_iteration=4)
-
-
-def drive_moba() -> None:
-    q, k, v = (rand(128, H, 64) for _ in range(3))
-    lengths = torch.tensor([0, 128], dtype=torch.int32, device="cuda")
-    backward(op("ops.moba.parallel_moba")(q, k, v, lengths, 128, 32, 2))
 
 
 def drive_momentum_delta_rule() -> None:
@@ -392,19 +420,39 @@ def drive_nsa_given_blocks() -> None:
 
 
 def drive_parallax() -> None:
-    backward(op("ops.parallax.parallel_parallax")(rand(B, T, H, K), rand(B, T, H, K), rand(B, T, H, K), rand(B, T, H, V)))
+    backward(
+        op("ops.parallax.parallel_parallax")(rand(B, T, H, K), rand(B, T, H, K), rand(B, T, H, K), rand(B, T, H, V))
+    )
+
+
+def drive_parallax_decode() -> None:
+    cache = (rand(B, T, H, K, grad=False), rand(B, T, H, V, grad=False))
+    op("ops.parallax.decode.parallax_decode")(rand(B, 5, H, K, grad=False), rand(B, 5, H, K, grad=False), *cache)
+    op("ops.parallax.decode.parallax_decode_one_step")(
+        rand(B, 1, H, K, grad=False), rand(B, 1, H, K, grad=False), *cache
+    )
 
 
 def drive_path_attn() -> None:
     run = op("ops.path_attn.parallel_path_attn")
     q, k, v = qkv(t=128, k=64, v=64)
-    backward(run(q, k, v, unit(B, 128, H, 64), share(B, 128, H), decay(B, 128, H)))
+    backward(
+        run(
+            q,
+            k,
+            v,
+            unit(B, 128, H, 64).detach().float().requires_grad_(),
+            share(B, 128, H, dtype=torch.float32),
+            decay(B, 128, H),
+        )
+    )
 
 
 def drive_path_attn_cache() -> None:
     run = op("ops.path_attn.parallel_path_attn")
     q, k, v = (x.detach() for x in qkv(t=128, k=64, v=64))
-    run(q, k, v, unit(B, 128, H, 64).detach(), share(B, 128, H).detach(), use_cache=True)
+    w = unit(B, 128, H, 64).detach().float()
+    run(q, k, v, w, share(B, 128, H, dtype=torch.float32).detach(), use_cache=True)
 
 
 def drive_precond_gated_delta_rule() -> None:
@@ -440,7 +488,11 @@ def drive_precond_kda_recurrent() -> None:
 
 
 def drive_rebased() -> None:
-    backward(op("ops.rebased.parallel_rebased")(*(x.float().detach().requires_grad_() for x in qkv(k=16)), use_normalize=False))
+    backward(
+        op("ops.rebased.parallel_rebased")(
+            *(x.float().detach().requires_grad_() for x in qkv(k=16)), use_normalize=False
+        )
+    )
 
 
 def drive_retention() -> None:
@@ -511,7 +563,14 @@ def drive_rwkv7_k_update() -> None:
 
 def drive_rwkv7_gate_output_correction() -> None:
     run = op("ops.rwkv7.gate_output_correction.gate_output_correction")
-    o, r, k, v, r_k, g = rand(B, T, 64), rand(B, T, H, K), rand(B, T, H, K), rand(B, T, H, K), rand(H, K), rand(B, T, 64)
+    o, r, k, v, r_k, g = (
+        rand(B, T, 64),
+        rand(B, T, H, K),
+        rand(B, T, H, K),
+        rand(B, T, H, K),
+        rand(H, K),
+        rand(B, T, 64),
+    )
     backward(run(o, r, k, r_k, v, g))
 
 
@@ -550,6 +609,22 @@ def drive_ttt_fused_chunk() -> None:
 
 def drive_wall_attn() -> None:
     backward(op("ops.wall_attn.parallel_wall_attn")(*qkv(), decay(B, T, H, K)))
+
+
+def drive_wall_attn_decode() -> None:
+    prefix = -full(B, T, H, K, grad=False).abs().cumsum(1) * 0.1
+    k_tilde, cache = op("ops.wall_attn.decode.build_wall_kv_cache")(rand(B, T, H, K, grad=False), prefix, 32)
+    run = op("ops.wall_attn.decode.parallel_wall_attn_decode")
+    run(
+        rand(B, 1, H, K, grad=False),
+        rand(B, T, H, V, grad=False),
+        prefix[:, -1:].contiguous(),
+        k_tilde,
+        cache,
+        None,
+        0.1,
+        32,
+    )
 
 
 def drive_cumsum() -> None:
