@@ -157,6 +157,6 @@ def _next(result: ProgramResult) -> list[Line]:
         return []
     best = max(own or worth, key=lambda k: k.program_gain or 0.0)
     assert best.kernel is not None
-    whose = "" if best.in_workspace else " (a library's kernel)"
+    whose = "" if best.in_workspace else " (outside the workspace)"
     purpose = f"where the program can gain most, {wording.factor(best.program_gain)} at best{whose}"
     return [BLANK, *next_steps([(f"tritonforge optimize {wording.kernel_path(best.kernel)}", purpose)])]
