@@ -59,7 +59,6 @@ def run(tmp_path, text: str, code: int = 0, begin: str = BEGIN) -> dict:
     assert done.returncode == code, done.stderr
     report = json.loads((tmp_path / "report.json").read_text())
     jsonschema.validate(report, SCHEMA)
-    print(done.stderr)
     return {**report["program"], "missing": report["missing"], "stdout": done.stdout}
 
 

@@ -50,7 +50,11 @@ class Session:
         self._restore: list[Callable[[], None]] = []
 
     def arm(self) -> None:
-        """Wait for the program to initialise CUDA."""
+        """Wait for the program to initialise CUDA; never raises, for it is called in the middle of `import torch`."""
+        with contextlib.suppress(Exception):
+            self._arm()
+
+    def _arm(self) -> None:
         from tritonforge.worker.tracing.recording import gpu_is_there
 
         torch = sys.modules["torch"]
