@@ -17,7 +17,7 @@ from tritonforge.worker.tracing.hosts import Hosts  # noqa: E402
 from tritonforge.worker.tracing.running import Recorder  # noqa: E402
 from tritonforge.worker.tracing.sightings import MAX_OF_A_KERNEL, Sightings  # noqa: E402
 from tritonforge.worker.tracing.spool import Spooled  # noqa: E402
-from tritonforge.worker.values import Describing  # noqa: E402
+from tritonforge.worker.values import Describing, exact_values  # noqa: E402
 
 pytestmark = pytest.mark.triton
 PROGRAMS = Path(__file__).parent / "programs"
@@ -108,6 +108,15 @@ def test_a_grid_function_counts_with_what_it_closes_over(recorder, kernels, tmp_
 
 def _over(n):
     return lambda meta: (n,)
+
+
+def test_values_that_steer_are_read_in_inference_mode_and_under_modes(recorder, kernels, tmp_path):
+    with torch.inference_mode(), torch.device("cpu"):
+        index = torch.tensor([5, 3, 9], dtype=torch.int32)
+        recorder.record(kernels.gather_kernel, (torch.ones(16), index, torch.ones(3), 1, None), {"BLOCK": 1}, (3,))
+    spool = left(recorder, tmp_path)
+    assert dict(spool.launches[0].launch.arguments)["index_ptr"].values == exact_values(index)
+    assert not spool.failures
 
 
 def test_a_torn_last_record_is_left_out(recorder, kernels, tmp_path):

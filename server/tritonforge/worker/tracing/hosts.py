@@ -11,11 +11,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import os
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -26,9 +28,11 @@ from tritonforge.worker.launching import is_machinery
 from tritonforge.worker.places import in_workspace, relative
 from tritonforge.worker.recording import launch_key, without_values
 from tritonforge.worker.tracing.arguments import describable, described_arguments, holds_graph, is_backward, values_of
+from tritonforge.worker.tracing.quietly import is_capturing, quietly
 from tritonforge.worker.tracing.spool import Spooled
 from tritonforge.worker.values import Describing
 
+_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 _MAX_CALLS = 512
 _MAX_LAUNCHES_OF_A_CALL = 64
 _MAX_EVENTS = 256
@@ -115,7 +119,9 @@ class Hosts:
     def _is_relevant(self, code: CodeType) -> bool:
         odd = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
         file = code.co_filename
-        if code.co_name.startswith("<") or code.co_flags & odd or file.startswith("<") or is_machinery(file):
+        if code.co_name.startswith("<") or code.co_flags & odd or file.startswith("<"):
+            return False
+        if file.startswith(_OURS) or is_machinery(file):
             return False
         return in_workspace(file, self._root) or _mentions_triton(file)
 
@@ -139,8 +145,6 @@ class Hosts:
 
     def launched(self, event: Any, slot: int) -> None:
         """Give a launch to the functions on this thread's stack, before it runs."""
-        from tritonforge.worker.tracing.sightings import quietly
-
         stack = self._stack()
         with quietly():
             chosen = False
@@ -174,7 +178,8 @@ class Hosts:
     def _usable(self, entered: _Entered) -> bool:
         if entered.usable is None:
             known = self._describing
-            entered.known = Describing(known.written, known.unset, {}, known.exact, values=not self._spool.thrifty)
+            readable = not self._spool.thrifty and not is_capturing()
+            entered.known = Describing(known.written, known.unset, values=readable)
             entered.usable = False
             entered.arguments, entered.keywords = described_arguments(
                 entered.code, entered.values, entered.function, entered.known

@@ -8,7 +8,6 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -27,6 +26,7 @@ from tritonforge.worker.launching import (
 )
 from tritonforge.worker.tracing.hosts import Hosts
 from tritonforge.worker.tracing.keys import Key, Kinds, generic, grid_key, keeps_nothing, other
+from tritonforge.worker.tracing.quietly import is_capturing, quietly
 from tritonforge.worker.tracing.spool import NOWHERE, Spooled, index_of
 from tritonforge.worker.values import Describing, storage_address
 
@@ -212,9 +212,8 @@ class Sightings:
                 self._describing.written.add(storage_address(value))
 
     def fresh(self) -> Describing:
-        """Return what is known of storages, with numbers for buffers that start anew."""
-        known = self._describing
-        return Describing(known.written, known.unset, {}, known.exact)
+        """Return what is known of storages. Values are read anew: in a long run memory is used again and again."""
+        return Describing(self._describing.written, self._describing.unset)
 
 
 def is_tuned() -> bool:
@@ -227,20 +226,3 @@ def is_tuned() -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def is_capturing() -> bool:
-    """Tell whether a CUDA graph is being captured, when nothing may wait for the GPU."""
-    try:
-        return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
-    except Exception:
-        return True
-
-
-@contextlib.contextmanager
-def quietly() -> Iterator[None]:
-    """Run torch operations that no mode, hook or gradient of the program sees."""
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.no_grad():
-        yield
