@@ -16,6 +16,7 @@ from tritonforge.report.json_doctor import doctor_json
 from tritonforge.report.json_optimize import optimize_json
 from tritonforge.report.json_parts import error_json
 from tritonforge.report.json_profile import profile_json
+from tritonforge.report.json_program import program_json
 from tritonforge.report.json_verify import verify_json
 
 FOLDER = Path(__file__).parents[2] / "docs" / "json"
@@ -50,6 +51,7 @@ CHECK = {
 REPORTS = {
     "analyze": analyze_json(samples.ANALYZE),
     "profile": profile_json(samples.PROFILE),
+    "program": program_json(samples.PROGRAM),
     "optimize": optimize_json([samples.OPTIMIZED, samples.AT_ROOF]),
     "verify": verify_json(samples.NOT_VERIFIED),
     "doctor": doctor_json(samples.DOCTOR),
