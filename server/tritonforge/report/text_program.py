@@ -49,6 +49,8 @@ def _head(result: ProgramResult) -> list[Line]:
 
 def _where(result: ProgramResult) -> list[Span | str]:
     kernels = wording.plural(len(result.kernels), "Triton kernel")
+    if result.clock == "predicted" and not result.kernels:
+        return []
     if result.clock == "predicted":
         gpu = f", as on {result.predicted_for}" if result.predicted_for else ""
         return [Span("Nothing was measured.", "warn"), f" Shares are of the time predicted for {kernels}{gpu}."]

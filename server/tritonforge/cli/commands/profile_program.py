@@ -20,6 +20,8 @@ from tritonforge.domain.errors import TargetUnreachable, TritonForgeError, Usage
 from tritonforge.domain.program import ProgramResult
 
 if TYPE_CHECKING:
+    from tritonforge.domain.profile import Ceilings
+    from tritonforge.jobs.session import Session
     from tritonforge.workload.tracing_program import TracedProgram
 
 COMMAND = "command"
@@ -126,7 +128,6 @@ async def _judged(
     from tritonforge.diagnosis.profile_program import conclude, rank
     from tritonforge.diagnosis.program_shares import shares_of
     from tritonforge.jobs.session import open_session
-    from tritonforge.profiling.ceilings import ceilings_of
 
     shares = shares_of(program.times, program.kernels)
     root = str(workspace.root)
@@ -140,12 +141,24 @@ async def _judged(
 
         try:
             async with open_session(workspace.settings, target_name, python=_python(program)) as session:
-                judge = yardstick(session, ceilings=await ceilings_of(session, workspace.store))
+                judge = yardstick(session, ceilings=await _ceilings(session, workspace))
                 ranked = await rank(shares, root, session, judge, on_kernel=say)
                 return conclude(command, program, shares, ranked, judge=judge)
         except TargetUnreachable as error:
             kernels, missing = await rank(shares, root, None, None)
             return conclude(command, program, shares, (kernels, (f"class and headroom: {error}", *missing)))
+
+
+async def _ceilings(session: Session, workspace: Workspace) -> Ceilings | None:
+    """Return measured ceilings; a program that left the GPU full or broken must not cost its ranking."""
+    from tritonforge.jobs import JobError
+    from tritonforge.profiling.ceilings import ceilings_of
+
+    try:
+        return await ceilings_of(session, workspace.store)
+    except JobError as error:
+        warn(f"ceilings could not be measured ({error.failure.message.rstrip('.')}); public figures stand in.")
+        return None
 
 
 def _python(program: TracedProgram) -> str | None:
