@@ -62,7 +62,7 @@ def training(torch, steps):
             x = x + block.out(mixed.transpose(1, 2).reshape(batch, length, width))
             y = norm(x, block.norm2)
             x = x + block.down(LigerSiLUMulFunction.apply(block.gate(y), block.up(y)))
-        loss = LigerCrossEntropyFunction.apply(head(x).view(-1, words), targets)
+        loss = LigerCrossEntropyFunction.apply(head(x).view(-1, words), targets, None)
         loss = loss[0] if isinstance(loss, tuple) else loss
         loss.backward()
         optimizer.step()
