@@ -31,8 +31,9 @@ class Ceilings:
 
     GB/s are 1e9 bytes/s (reads plus writes): `copy_gbps` of device memory half read and half written, `read_gbps` read
     only, `l2_gbps` read from L2. `tflops` maps an operand type (`fp32`, `tf32`, `fp16`, `bf16`, `fp8`, `int8`) to
-    TFLOP/s (TOP/s); a type that the GPU or its torch lacks is not in it. `launch_us` is that of the smallest kernel.
-    `provenance` is `measured` on this GPU or `public` (data-sheet figures).
+    TFLOP/s (TOP/s); a type that the GPU or its torch lacks is not in it. `launch_us` is what a launch takes of the
+    device at least: the interval at which queued empty kernels follow each other. `provenance` is `measured` on this
+    GPU or `public` (data-sheet figures).
     """
 
     gpu: str

@@ -6,18 +6,15 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from tritonforge.domain.launch import Call
-from tritonforge.domain.messages import MeasureCeilings, Time
+from tritonforge.domain.messages import MeasureCeilings
 from tritonforge.domain.profile import Ceilings
 from tritonforge.worker.ceiling_kernels import read_l2, touch
 from tritonforge.worker.failures import JobContext
 from tritonforge.worker.on_device import is_cuda_error, need_gpu, typed_cuda_errors
-from tritonforge.worker.timing.measuring import measure
 
 _MEMORY_BYTES = 1 << 30
 _SIDES = (4096, 8192)
@@ -25,7 +22,9 @@ _SETTLE_S = 0.05
 _BLOCK = 2048
 _BLOCKS_READ = 64
 _PROGRAMS_PER_SM = 16
-_LAUNCHES = 20
+_LAUNCHES, _REPEATS = 100, 9
+_HEAD_START = 8_000_000
+"""Cycles, about 4 ms: more than queueing that many launches takes."""
 
 
 def measure_ceilings(request: MeasureCeilings, context: JobContext) -> Ceilings:
@@ -53,7 +52,7 @@ def measure_ceilings(request: MeasureCeilings, context: JobContext) -> Ceilings:
                 tflops[name] = found
         torch.cuda.empty_cache()
         context.progress("Measuring launch overhead", 0.95)
-        launch_us = _launch_us(context)
+        launch_us = _launch_us()
     return Ceilings(
         gpu=str(properties.name),
         copy_gbps=copy,
@@ -156,19 +155,18 @@ _RATES: dict[str, Callable[[], float]] = {
 }
 
 
-@dataclass(frozen=True)
-class _Smallest:
-    name: str
-    start: Callable[[], Any]
-
-    def reset(self) -> None:
-        """Nothing is to be put back."""
-
-
-def _launch_us(context: JobContext) -> float:
-    """Return the time of a kernel that stores one number, by the clock that launches are timed with."""
+def _launch_us() -> float:
+    """Return what a launch takes of the device at least: the interval at which queued kernels of one store follow."""
     one = torch.zeros(1, device="cuda")
     kernel = touch[(1,)](one, num_warps=1)
-    smallest = _Smallest(str(kernel.name), lambda: kernel[(1, 1, 1)](one))
-    request = Time((), Call("", "", "", ()), samples=_LAUNCHES, budget_s=2.0)
-    return statistics.median(measure([smallest], request, time.perf_counter(), context).samples[0])
+    intervals = []
+    for _ in range(_REPEATS):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(_HEAD_START)  # the host queues them all meanwhile, so it cannot be what is waited for
+        start.record()
+        for _ in range(_LAUNCHES):
+            kernel[(1, 1, 1)](one)
+        end.record()
+        end.synchronize()
+        intervals.append(start.elapsed_time(end) * 1e3 / _LAUNCHES)
+    return float(statistics.median(intervals))
