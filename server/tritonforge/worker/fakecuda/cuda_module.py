@@ -30,6 +30,10 @@ class FakeStream:
         """Tell that everything is done."""
         return True
 
+    def is_capturing(self) -> bool:
+        """Tell that no graph is being captured: optimisers ask at every step."""
+        return False
+
     def wait_stream(self, _stream: Any) -> None:
         """Nothing is pending there either."""
 
