@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tritonforge.profiling.nsight.finding import find_ncu, import_ncu_report
+from tritonforge.profiling.nsight.finding import find_ncu
+from tritonforge.profiling.nsight.isolated import has_module
 
 DATA = Path(__file__).parents[1] / "data" / "h200"
 SCHEMA = Path(__file__).parents[2] / "docs" / "json" / "profile.schema.json"
 
 pytestmark = pytest.mark.skipif(
-    import_ncu_report() is None and find_ncu() is None, reason="nothing here reads Nsight Compute reports"
+    not has_module() and find_ncu() is None, reason="nothing here reads Nsight Compute reports"
 )
 
 

@@ -9,13 +9,13 @@ import pytest
 from profiling_nsight_golden import FOLDER, derive, kept, unpack_report
 
 from tritonforge.domain.counters import NOT_STALLED
-from tritonforge.profiling.nsight import ReportError, counters_of, finding, read, read_report
+from tritonforge.profiling.nsight import ReportError, counters_of, finding, isolated, read, read_report
 from tritonforge.profiling.nsight.metrics import METRICS, reason, scaled
 from tritonforge.profiling.nsight.opcodes import lane_flops, split, warp_flops
 from tritonforge.profiling.nsight.pages import number, parse_pages
 from tritonforge.profiling.nsight.placing import kernel_file, user_lines
 
-needs_module = pytest.mark.skipif(finding.import_ncu_report() is None, reason="needs NVIDIA's ncu_report")
+needs_module = pytest.mark.skipif(not isolated.has_module(), reason="needs NVIDIA's ncu_report")
 
 
 def page(name: str) -> str:
@@ -234,12 +234,12 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_without_any_reader_the_mend_is_to_install_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(read, "import_ncu_report", lambda: None)
+    monkeypatch.setattr(read, "read_isolated", lambda *_: None)
     monkeypatch.setattr(read, "find_ncu", lambda: None)
     assert "pip install ncu-report" in str(broken(tmp_path, b"NVR\0" + bytes(100)))
 
 
-def test_without_the_module_the_pages_of_ncu_are_read(tmp_path, monkeypatch):
+def stand_in_for_ncu(tmp_path: Path) -> Path:
     """A stand-in for ncu that prints the recorded pages for the options it is asked with."""
     for name in ("raw", "sass", "lines"):
         (tmp_path / name).write_text(page(name))
@@ -251,9 +251,14 @@ def test_without_the_module_the_pages_of_ncu_are_read(tmp_path, monkeypatch):
         f"*'--print-source sass'*) cat {tmp_path}/sass;;\nesac\n"
     )
     ncu.chmod(0o755)
+    return ncu
+
+
+def test_without_the_module_the_pages_of_ncu_are_read(tmp_path, monkeypatch):
+    ncu = stand_in_for_ncu(tmp_path)
     report = tmp_path / "two.ncu-rep"
     report.write_bytes(b"NVR\0")
-    monkeypatch.setattr(read, "import_ncu_report", lambda: None)
+    monkeypatch.setattr(read, "read_isolated", lambda *_: None)
     monkeypatch.setattr(read, "find_ncu", lambda: ncu)
     assert [one.name for one in read_report(report)] == ["rowsum", "mm"]
 
@@ -263,3 +268,68 @@ def test_ncu_is_found_on_the_path(tmp_path):
     tool.write_text("#!/bin/sh\n")
     tool.chmod(0o755)
     assert finding.find_ncu({"PATH": str(tmp_path)}) == tool
+
+
+def module_that(tmp_path: Path, monkeypatch, does: str) -> Path:
+    """Put a `ncu_report` in front of the real one, and a report beside it."""
+    place = tmp_path / "modules"
+    place.mkdir()
+    (place / "ncu_report.py").write_text(f"import os, time, sys\n\ndef load_report(path):\n    {does}\n")
+    monkeypatch.setenv("PYTHONPATH", str(place))
+    report = tmp_path / "two.ncu-rep"
+    report.write_bytes(b"NVR\0" + bytes(100))
+    return report
+
+
+def test_a_module_that_crashes_takes_nothing_along_and_the_pages_are_read(tmp_path, monkeypatch):
+    report = module_that(tmp_path, monkeypatch, "os.abort()")
+    monkeypatch.setattr(read, "find_ncu", lambda: stand_in_for_ncu(tmp_path))
+    assert [one.name for one in read_report(report)] == ["rowsum", "mm"]
+
+
+@pytest.mark.parametrize(
+    ("does", "part"),
+    [
+        ("os.abort()", "was killed by signal 6"),
+        ("time.sleep(60)", "did not end within"),
+        ("raise RuntimeError('of another version')", "RuntimeError: of another version"),
+        ("os._exit(0)", "its answer cannot be read"),
+        ("sys.exit(7)", "failed"),
+    ],
+)
+def test_a_module_that_does_not_read_is_one_sentence_where_there_is_no_ncu(tmp_path, monkeypatch, does, part):
+    report = module_that(tmp_path, monkeypatch, does)
+    monkeypatch.setattr(read, "find_ncu", lambda: None)
+    monkeypatch.setattr(isolated, "_SECONDS", 3.0 if "sleep" in does else 60.0)
+    with pytest.raises(ReportError) as caught:
+        read_report(report)
+    assert part in str(caught.value)
+    assert "pip install -U ncu-report" in str(caught.value)
+
+
+def test_no_metric_is_asked_for_its_unit(tmp_path):
+    """The module of Nsight Compute 2025.3 crashes the process where a metric has none."""
+    from types import SimpleNamespace
+
+    from tritonforge.profiling.nsight.python_interface import read_with_module
+
+    class Metric:
+        def value(self, _index=None):
+            return 128
+
+        def unit(self):
+            raise AssertionError("a metric was asked for its unit")
+
+        def has_correlation_ids(self):
+            return False
+
+    names = ["gpu__time_duration.sum", "launch__grid_dim_x", "launch__grid_dim_y", "launch__grid_dim_z"]
+    action = SimpleNamespace(
+        name=lambda *_: "mm", metric_names=lambda: names, metric_by_name=lambda _: Metric(), NameBase_MANGLED=2,
+        nvtx_state=lambda: None,
+    )  # fmt: skip
+    profiled = SimpleNamespace(num_actions=lambda: 1, action_by_idx=lambda _: action)
+    context = SimpleNamespace(num_ranges=lambda: 1, range_by_idx=lambda _: profiled)
+    (launch,) = read_with_module(SimpleNamespace(load_report=lambda _: context), tmp_path, lambda _: True)
+    assert launch.grid == (128, 128, 128)
+    assert launch.metrics["time_us"] == 0.128

@@ -14,7 +14,8 @@ from tritonforge.domain.results import DoctorCheck
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
 from tritonforge.profiling.counting import Counted, count
-from tritonforge.profiling.nsight.finding import MEND, find_ncu, import_ncu_report
+from tritonforge.profiling.nsight.finding import MEND, find_ncu
+from tritonforge.profiling.nsight.isolated import has_module
 from tritonforge.profiling.statistics import summarise
 from tritonforge.store import Store
 
@@ -47,7 +48,7 @@ async def measuring_checks(
 
 def reading_check() -> DoctorCheck:
     """Return whether reports that somebody made can be read here, on the machine of the command itself."""
-    if import_ncu_report() is not None:
+    if has_module():
         return DoctorCheck(_REPORTS, ok=True, detail=f"read with {_version()}", optional=True)
     ncu = find_ncu()
     if ncu is not None:

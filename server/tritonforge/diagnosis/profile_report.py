@@ -48,7 +48,7 @@ def profile_report(report: Path, sources: Sequence[Source]) -> ProfileResult:
         UsageError: when none of its launches is of a kernel in `sources`.
     """
     names = {kernel.simple_name for source in sources for kernel in source.kernels}
-    launches = read_report(report, lambda function: any(_names_alike(function, name) for name in names))
+    launches = read_report(report, names)
     found = [(launch, _match(launch, sources)) for launch in launches]
     strangers = [launch.name for launch, match in found if match is None]
     if len(strangers) == len(launches):

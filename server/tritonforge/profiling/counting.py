@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +14,7 @@ from tritonforge.domain.launch import Call, RecordedLaunch
 from tritonforge.domain.messages import Count, CountResult, Limits, Program
 from tritonforge.jobs import Worker
 from tritonforge.profiling.nsight import ReportedLaunch, ReportError, read_report
-from tritonforge.profiling.nsight.finding import import_ncu_report
+from tritonforge.profiling.nsight.isolated import has_module
 from tritonforge.profiling.nsight.pages import parse_pages
 from tritonforge.profiling.sampling import counters_by_launch
 
@@ -50,9 +50,16 @@ async def count(
     Raises:
         JobError: when the program itself fails.
     """
-    request = Count(program, call, (kernel,), level, pages=import_ncu_report() is None, budget_s=budget_s)
+    pages = level == "ncu" and not await asyncio.to_thread(has_module)
+    request = Count(program, call, (kernel,), level, pages=pages, budget_s=budget_s)
     limits = Limits(seconds=budget_s + _SLACK_S, memory_bytes=64 << 30)
     result = await worker.run(request, limits=limits)
+    if result.report and not result.pages and not result.refused:
+        counted = await asyncio.to_thread(_read, result, level)
+        if not counted.refused:
+            return counted
+        # The module here does not get along with the target's reports: its own pages hold the same numbers.
+        result = await worker.run(replace(request, pages=True), limits=limits)
     if result.refused:
         return Counted(tool=result.tool, refused=f"{result.refused} {result.mend}".strip(), lasting=result.lasting)
     return await asyncio.to_thread(_read, result, level)

@@ -1,4 +1,8 @@
-"""Reading a report through NVIDIA's `ncu_report` module."""
+"""Reading a report through NVIDIA's `ncu_report` module.
+
+Values are in base units there: ns, bytes, Hz. A metric is never asked for its unit: the module of Nsight Compute 2025.3
+crashes the process where a metric has none. It is native code, so only `isolated` calls this.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +73,7 @@ def _launch(action: Any, *, detailed: bool) -> ReportedLaunch:
         value = metric.value() if metric is not None else None
         if not isinstance(value, (int, float)):
             return None
-        return float(value), str(metric.unit() or "")
+        return float(value), ""
 
     def text(name: str) -> str | None:
         value = action.metric_by_name(name).value() if name in known else None

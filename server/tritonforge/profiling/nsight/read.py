@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 
 from tritonforge.profiling.nsight.errors import ReportError
-from tritonforge.profiling.nsight.finding import MEND, find_ncu, import_ncu_report
+from tritonforge.profiling.nsight.finding import MEND, find_ncu
+from tritonforge.profiling.nsight.isolated import Broken, read_isolated
 from tritonforge.profiling.nsight.launch import ReportedLaunch
 from tritonforge.profiling.nsight.pages import parse_pages
-from tritonforge.profiling.nsight.python_interface import Wanted, read_with_module
 
 _MAGIC = b"NVR\0"
 _SECONDS = 120.0
@@ -19,10 +20,11 @@ LINES_PAGE = ("--page", "source", "--csv", "--print-units", "base", "--print-sou
 """Options of `ncu --import FILE` for the pages that `parse_pages` reads."""
 
 
-def read_report(path: Path, wanted: Wanted = lambda _: True) -> tuple[ReportedLaunch, ...]:
+def read_report(path: Path, functions: Collection[str] | None = None) -> tuple[ReportedLaunch, ...]:
     """Return every launch of a `.ncu-rep` file, in the order in which they were profiled.
 
-    Launches of functions that are not `wanted` may come without their instructions, which are slow to read.
+    Launches of other functions than `functions` (names, or their starts; None: all) may come without their
+    instructions, which are slow to read.
 
     Raises:
         ReportError: the file is missing, of another kind, cut off or empty, or nothing here can read reports.
@@ -37,21 +39,19 @@ def read_report(path: Path, wanted: Wanted = lambda _: True) -> tuple[ReportedLa
             f"{path} is not an Nsight Compute report.",
             "Give a .ncu-rep file that ncu -o or Nsight Compute has written.",
         )
-    module = import_ncu_report()
-    launches: tuple[ReportedLaunch, ...] = ()
-    if module is not None:
-        try:
-            launches = read_with_module(module, path, wanted)
-        except (AttributeError, TypeError, ValueError, RuntimeError) as error:  # an interface of another version
-            if find_ncu() is None:
-                raise ReportError(
-                    f"The installed ncu_report cannot read {path} ({type(error).__name__}: {error}).",
-                    "Install a newer one (pip install -U ncu-report).",
-                ) from error
-    if not launches and (ncu := find_ncu()) is not None:
+    read = read_isolated(path, functions)
+    ncu = find_ncu() if read is None or isinstance(read, Broken) or not read else None
+    if ncu is not None:
         launches = _through_command(ncu, path)
-    elif module is None:
+    elif read is None:
         raise ReportError("Nothing here can read an Nsight Compute report.", MEND)
+    elif isinstance(read, Broken):
+        raise ReportError(
+            f"The installed ncu_report cannot read {path}: {read.why}.",
+            "Install a newer one (pip install -U ncu-report), or put ncu on PATH.",
+        )
+    else:
+        launches = read
     if not launches or not all(launch.name for launch in launches):
         raise ReportError(
             f"{path} cannot be read to its end: it is cut off, damaged, empty, or newer than the reader here.",
