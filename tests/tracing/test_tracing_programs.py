@@ -84,6 +84,12 @@ def test_the_backward_is_recorded_too(run):
     assert count(run, 25) == 2
 
 
+def test_a_training_loop_steps_without_a_gpu(run):
+    (forward,) = [o for o in run[2]["launches"] if o["args"].get("n") == 96 and o["args"]["seed"] == 0]
+    (backward,) = [o for o in run[2]["launches"] if o["args"].get("n") == 96 and o["args"]["seed"] == 77]
+    assert (forward["count"], backward["count"]) == (5, 5)
+
+
 def test_every_way_to_launch_is_seen(run):
     assert sorted(one["grid"][0] for one in launches(run, n=17)) == [1, 2, 3, 4, 5]
 

@@ -1,9 +1,10 @@
-# ruff: noqa: PTH100, PTH120, PTH123, T201, SIM115, PLW1510
+# ruff: noqa: PTH100, PTH118, PTH120, PTH123, T201, SIM115, PLW1510
 """A program that launches from everywhere: forks, spawned processes, threads, text, cells; it ends with code 5."""
 
 import linecache
 import multiprocessing
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -72,6 +73,7 @@ def generated():
 
 
 def main():
+    here = os.path.dirname(os.path.abspath(__file__))
     for _ in range(3):
         k.add(ones(10))
     k.tuned(ones(256))
@@ -87,6 +89,7 @@ def main():
     thread = threading.Thread(target=lambda: k.add(ones(55)))
     thread.start()
     thread.join()
+    runpy.run_path(os.path.join(here, "train.py"))
     for step in range(400):
         k.add(ones(70), seed=step, scale=step / 7)
     cell()
@@ -96,7 +99,6 @@ def main():
     child.start()
     child.join()
     print("spawned", child.exitcode, "path as ever:", before[0] == os.path.dirname(os.path.abspath(__file__)))
-    here = os.path.dirname(os.path.abspath(__file__))
     tests = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_in_pytest.py"], cwd=here
     )
