@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tritonforge.domain.errors import NoLaunchKnown, TargetUnreachable
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call
-from tritonforge.domain.results import OptimizeResult
+from tritonforge.domain.results import OptimizeResult, ProfileResult
 from tritonforge.jobs.session import Session
 from tritonforge.lsp import summary
 from tritonforge.lsp.documents import Snapshot
@@ -21,6 +21,7 @@ from tritonforge.lsp.sessions import key_of
 from tritonforge.report import wording
 
 if TYPE_CHECKING:
+    from tritonforge.diagnosis.assessment import Assessed
     from tritonforge.lsp.state import State
     from tritonforge.workload.gather import FileWorkload
     from tritonforge.workload.index import Way
@@ -45,16 +46,24 @@ async def profile(
         job.report(f"profiling {kernel.name}")
         judge = yardstick(session, ceilings=await ceilings_of(session, workload.store))
         subject = workload.subject(kernel, found)
-        result, assessed = await profile_kernel(subject, session, judge)
-        findings = {(f.code, f.range): f for profile in result.profiles for f in profile.findings}
-    facts = KernelFacts(
-        kernel,
-        snapshot.text,
-        wording.target(session.info),
-        launch_facts(assessed, result),
-        wanted(tuple(findings.values()), snapshot.file, workload.settings),
-    )
-    state.learn(snapshot.uri, facts)
+
+        def learn(result: ProfileResult, assessed: tuple[Assessed, ...]) -> KernelFacts:
+            findings = {(f.code, f.range): f for profile in result.profiles for f in profile.findings}
+            facts = KernelFacts(
+                kernel,
+                snapshot.text,
+                wording.target(session.info),
+                launch_facts(assessed, result),
+                wanted(tuple(findings.values()), snapshot.file, workload.settings),
+            )
+            state.learn(snapshot.uri, facts)
+            return facts
+
+        facts = learn(*await profile_kernel(subject, session, judge))
+        if session.measures:
+            # Counting takes ten times as long as timing, so the time is shown before it.
+            job.report(f"reading the hardware counters of {kernel.name}")
+            facts = learn(*await profile_kernel(subject, session, judge, counters="auto", store=workload.store))
     return summary.one_line(facts, fresh=True)
 
 
