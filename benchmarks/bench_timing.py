@@ -246,8 +246,8 @@ class Row:
 class Study:
     """One run: workers, rows, and the time that is left."""
 
-    def __init__(self, folder: Path, python: str | None, arch: str, seconds: float) -> None:
-        self.folder, self.python, self.arch = folder, python, arch
+    def __init__(self, folder: Path, python: str | None, arch: str, seconds: float, *, quick: bool) -> None:
+        self.folder, self.python, self.arch, self.quick = folder, python, arch, quick
         self.ends = time.perf_counter() + seconds
         self.rows: dict[tuple[str, str, bool], Row] = {}
         self.latency: dict[str, list[float]] = {"cold": [], "process waiting": [], "warm": []}
@@ -303,8 +303,9 @@ class Study:
 
     async def _repeat(self, worker: Worker, until: int) -> None:
         plan = [(name, "auto", False) for name in CASES]
-        plan += [(name, clock, True) for clock in ("auto", "events") for name in FEW]
-        plan += [(name, "events", False) for name in FEW]
+        if not self.quick:
+            plan += [(name, clock, True) for clock in ("auto", "events") for name in FEW]
+            plan += [(name, "events", False) for name in FEW]
         for name, clock, noisy in plan:
             row = self.rows.setdefault((name, clock, noisy), Row(name, clock, noisy))
             while len(row.ratios) < until and time.perf_counter() < self.ends:
@@ -367,12 +368,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=220.0, help="stop repeating after so long")
     parser.add_argument("--python", help="interpreter of the workers (default: this one)")
     parser.add_argument("--arch", default="sm_90", help="of the GPU, as `tritonforge doctor` names it")
+    parser.add_argument("--quick", action="store_true", help="the default clock on a quiet host, no other tools")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        study = Study(Path(scratch), options.python, options.arch, options.seconds)
+        study = Study(Path(scratch), options.python, options.arch, options.seconds, quick=options.quick)
         began = time.perf_counter()
         asyncio.run(study.run())
-        other = elsewhere(Path(scratch), options.python)
+        other = {} if options.quick else elsewhere(Path(scratch), options.python)
     found = {
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "machine": dataclasses.asdict(study.told["machine"]),
