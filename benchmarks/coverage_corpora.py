@@ -15,24 +15,27 @@ import ast
 import asyncio
 import importlib.util
 import json
+import math
 import platform
 import re
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tritonforge.analysis import analyze
 from tritonforge.config import OFFLINE
-from tritonforge.domain.launch import Call
+from tritonforge.domain.launch import Call, Tensor, tensors_of
 from tritonforge.domain.messages import Compare, Compile, Limits, Program, Record
 from tritonforge.jobs import JobError, Worker, connect
 
 CORPORA = Path(__file__).resolve().parent / "corpora"
 LIMITS = Limits(seconds=240.0, memory_bytes=6 << 30)
 ONE_KERNEL = Limits(seconds=120.0, memory_bytes=6 << 30)
+LARGE = 1 << 20
+"""Elements of a tensor from which on a call is made smaller before it is interpreted."""
 INTERPRETED = Limits(seconds=420.0, memory_bytes=6 << 30)
 
 
@@ -144,7 +147,8 @@ def note(launches: Any, names: dict[str, str], done: Driven) -> None:
 
 
 async def interpret(worker: Worker, program: Program, call: Call, done: Driven) -> None:
-    """Run a call to its end in the interpreter, or say why it does not get there."""
+    """Run a call to its end in the interpreter, on smaller tensors where it was large, or say why it does not get there."""
+    call = shrunk(call)
     try:
         outcome = (await worker.run(Compare(program, program, (call,)), limits=INTERPRETED)).outcomes[0]
     except JobError as error:
@@ -158,6 +162,25 @@ async def interpret(worker: Worker, program: Program, call: Call, done: Driven) 
             done.unlike_itself.append(f"{call.function}: {outcome.detail[:300]}")
 
 
+def shrunk(call: Call) -> Call:
+    """Return a call with its largest extent cut, in every tensor that has it, until its tensors are small."""
+    tensors = [t for v in call.arguments for t in tensors_of(v)]
+    while max((t.elements for t in tensors), default=0) > LARGE:
+        largest = max(n for t in tensors if t.elements > LARGE for n in t.shape)
+        arguments = tuple(_cut(v, largest) if isinstance(v, Tensor) else v for v in call.arguments)
+        if arguments == call.arguments:
+            break
+        call = replace(call, arguments=arguments)
+        tensors = [t for v in call.arguments for t in tensors_of(v)]
+    return call
+
+
+def _cut(tensor: Tensor, largest: int) -> Tensor:
+    shape = tuple(max(1, n // 2 + 1) if n == largest else n for n in tensor.shape)
+    strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+    return replace(tensor, shape=shape, strides=strides) if shape != tensor.shape else tensor
+
+
 def drivers_of(path: Path) -> list[str]:
     """Return the names of a file's drivers, in order."""
     tree = ast.parse(path.read_text())
@@ -165,11 +188,15 @@ def drivers_of(path: Path) -> list[str]:
 
 
 def table_of(path: Path, name: str) -> dict[str, str]:
-    """Return a dict literal of a file."""
+    """Return a file's dict of texts, whose values are literals or names of literals."""
+    known: dict[str, str] = {}
     for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.targets[0], ast.Name):
+            known[node.targets[0].id] = str(node.value.value)
         target = node.target if isinstance(node, ast.AnnAssign) else None
-        if isinstance(target, ast.Name) and target.id == name and node.value is not None:
-            return dict(ast.literal_eval(node.value))
+        if isinstance(target, ast.Name) and target.id == name and isinstance(node.value, ast.Dict):
+            values = [known[v.id] if isinstance(v, ast.Name) else ast.literal_eval(v) for v in node.value.values]
+            return dict(zip([ast.literal_eval(k) for k in node.value.keys if k is not None], values, strict=True))
     return {}
 
 
@@ -215,7 +242,7 @@ def expected_kernels(corpus: Corpus, jobs: list[tuple[Program, str, str]]) -> di
     return expected
 
 
-async def run(corpus: Corpus, jobs: list[tuple[Program, str, str]], arch: str) -> list[Driven]:
+async def run(jobs: list[tuple[Program, str, str]], arch: str) -> list[Driven]:
     """Drive everything, one after the other."""
     results = []
     async with connect(OFFLINE, limits=LIMITS) as worker:
@@ -294,7 +321,7 @@ def main() -> None:
     jobs = jobs_of(corpus, given.only)
     if not jobs:
         sys.exit("No driver has such a name.")
-    results = asyncio.run(run(corpus, jobs, given.arch))
+    results = asyncio.run(run(jobs, given.arch))
     found = summary(corpus, results, expected_kernels(corpus, jobs), given.arch)
     shown = ("kernels", "captured", "compiled", "compiled_share", "calls", "interpreted", "interpreted_share")
     print({name: found[name] for name in shown})

@@ -18,10 +18,11 @@ from tritonforge.domain.launch import Call, RecordedLaunch
 from tritonforge.domain.messages import Compile, CompiledLaunch, CompileResult
 from tritonforge.worker.artefacts import artefacts_of, resources_of
 from tritonforge.worker.calling import runnable, seed_everything
-from tritonforge.worker.failures import JobContext
+from tritonforge.worker.described import event_of
+from tritonforge.worker.failures import JobContext, JobFailed
 from tritonforge.worker.fakecuda import FakeDevice, device_for, faked
 from tritonforge.worker.launching import LaunchEvent, describe_launch, taking_launches
-from tritonforge.worker.loading import load, raise_user_error
+from tritonforge.worker.loading import Loaded, load, raise_user_error
 from tritonforge.worker.places import cache_folder
 from tritonforge.worker.rebuilding import rebuild
 from tritonforge.worker.recording import launch_key
@@ -53,6 +54,9 @@ def compile_call(request: Compile, context: JobContext) -> CompileResult:
             except (Exception, SystemExit) as error:
                 if not taker.done:
                     raise_user_error(error, request.program)
+            taker.repeated = {found.launch.kernel for found in taker.done.values()}
+            for launch in request.call.launches:
+                taker.make_up_for(launch, loaded)
     return CompileResult(tuple(taker.done.values()), context.output())
 
 
@@ -78,6 +82,7 @@ def cheap(call: Call) -> Call:
 class _Compiler:
     def __init__(self, request: Compile, device: FakeDevice, context: JobContext) -> None:
         self.request, self.device, self.context = request, device, context
+        self.repeated: set[str] = set()
         self.done: dict[str, CompiledLaunch] = {}
 
     def take(self, event: LaunchEvent) -> Any:
@@ -90,6 +95,21 @@ class _Compiler:
             self.context.progress(f"Compiling {event.name} for {self.request.arch}")
             self.done[key] = self._compile(event, launch)
         return None
+
+    # NOTE FROM THE LEAD TO faker (remove when done): this breaks optimize: a candidate whose grid changed gets the recorded
+    # ORIGINAL launch added (29 of 32 matmul candidates dropped, tests/lsp/test_lsp_jobs.py fails). Add a recorded launch
+    # only when repeating the call made NO launch of that kernel at all. Please finish by 23:35: coverage JSONs + report.
+    def make_up_for(self, launch: RecordedLaunch, loaded: Loaded) -> None:
+        """Compile a recorded launch that repeating its call did not make, from its description."""
+        if self.request.program.overlays or (self.request.kernels and not wanted(launch.kernel, self.request.kernels)):
+            return  # a changed program makes launches of its own
+        if launch.kernel in self.repeated:
+            return
+        key = launch_key(launch)
+        with contextlib.suppress(JobFailed), torch._C.DisableTorchFunction():
+            event = event_of(launch, loaded)
+            if event is not None:
+                self.done[key] = self._compile(event, launch)
 
     def _compile(self, event: LaunchEvent, launch: RecordedLaunch) -> CompiledLaunch:
         base = CompiledLaunch(launch, self.request.arch, triton.__version__)

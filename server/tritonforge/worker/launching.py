@@ -61,7 +61,7 @@ def taking_launches(take: Taker) -> Iterator[None]:
     from triton.runtime.jit import JITFunction
 
     patches = Patches()
-    tuned = _Tuned()
+    tuned = Tuned()
 
     def run(self: Any, *args: Any, grid: Any = None, warmup: bool = False, **kwargs: Any) -> Any:
         if warmup:
@@ -78,7 +78,7 @@ def taking_launches(take: Taker) -> Iterator[None]:
 
     run.original = JITFunction.run  # type: ignore[attr-defined]  # what compiles, for those who want that of a launch
     patches.set(JITFunction, "run", run)
-    patches.set(Autotuner, "run", functools.partialmethod(_run_first_config, tuned))
+    patches.set(Autotuner, "run", functools.partialmethod(run_first_config, tuned))
     try:
         yield
     finally:
@@ -91,7 +91,7 @@ def first_configs() -> Iterator[None]:
     from triton.runtime.autotuner import Autotuner
 
     patches = Patches()
-    patches.set(Autotuner, "run", functools.partialmethod(_run_first_config, _Tuned()))
+    patches.set(Autotuner, "run", functools.partialmethod(run_first_config, Tuned()))
     try:
         yield
     finally:
@@ -99,7 +99,9 @@ def first_configs() -> Iterator[None]:
 
 
 @dataclass
-class _Tuned:
+class Tuned:
+    """How many autotuners are on the stack: what is launched below one is tuned."""
+
     depth: int = 0
 
 
@@ -113,7 +115,8 @@ def first_config(tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     return tuner.configs[0]
 
 
-def _run_first_config(self: Any, tuned: _Tuned, *args: Any, **kwargs: Any) -> Any:
+def run_first_config(self: Any, tuned: Tuned, *args: Any, **kwargs: Any) -> Any:
+    """Stand in for `Autotuner.run`: run the first configuration, and measure none."""
     config = first_config(self, args, kwargs)
     self.best_config = config
     if config.pre_hook is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,21 +15,57 @@ from tritonforge.worker.calling import MAIN, MODULE, seed_everything
 from tritonforge.worker.failures import JobContext, JobFailed
 from tritonforge.worker.fakecuda import faked
 from tritonforge.worker.fakecuda.patches import Patches
-from tritonforge.worker.launching import taking_launches
+from tritonforge.worker.launching import LaunchEvent, taking_launches
 from tritonforge.worker.loading import load, raise_user_error, reload, run_as_main
 from tritonforge.worker.recording import Recorder
+from tritonforge.worker.recording_interpreted import record_interpreted
+
+STEERED = "the program reads numbers that its kernels compute"
+
+
+Taking = Callable[[Callable[[LaunchEvent], Any]], contextlib.AbstractContextManager[None]]
+"""Hands each launch inside a block to a function."""
 
 
 def record(request: Record, context: JobContext) -> RecordResult:
     """Run the entry point without launching anything, and describe the calls and launches it makes.
 
+    When the program reads whole numbers that a kernel would have computed, its later launches may depend on them: it is
+    then run once more with its kernels interpreted, and what that shows counts if it is not less.
+
+    Raises:
+        JobFailed: `user-error`, when the user's code raises before it launched anything.
+    """
+    result = record_with(request, context, taking_launches)
+    place = _steered(result)
+    if place is None:
+        return result
+    context.progress("Recording again with the kernels interpreted, because the program reads what they compute")
+    deeper = record_interpreted(request)
+    if deeper is not None and _launches(deeper) >= _launches(result):
+        return replace(deeper, output=result.output)
+    return result
+
+
+def _steered(result: RecordResult) -> str | None:
+    return next((why for kernel, why in result.failures if not kernel and why.startswith(STEERED)), None)
+
+
+def _launches(result: RecordResult) -> int:
+    return sum(len(call.launches) for call in result.calls)
+
+
+def record_with(request: Record, context: JobContext, taking: Taking) -> RecordResult:
+    """Record with launches taken by `taking`; `taking_launches` launches nothing, others may run kernels.
+
     Raises:
         JobFailed: `user-error`, when the user's code raises before it launched anything.
     """
     seed_everything(0)
+    runs_kernels = taking is not taking_launches
     with faked() as mode:
-        recorder = Recorder(request.program, mode, getattr(context, "found", None))
-        with taking_launches(recorder.take), _unchecked_results():
+        recorder = Recorder(request.program, mode, getattr(context, "found", None), runs_kernels=runs_kernels)
+        with taking(recorder.take), _unchecked_results():
             try:
                 _run(request, recorder)
             except (Exception, SystemExit) as error:
@@ -36,6 +73,8 @@ def record(request: Record, context: JobContext) -> RecordResult:
                     raise_user_error(error, request.program)
                 recorder.failures.append(("", _after_recording(error)))
         calls = recorder.calls()
+        if mode.steered:
+            recorder.failures.append(("", f"{STEERED} ({mode.steered}), so its later launches may be others"))
     return RecordResult(calls, tuple(dict.fromkeys(recorder.failures)), context.output())
 
 

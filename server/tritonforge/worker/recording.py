@@ -24,7 +24,7 @@ from tritonforge.domain.launch import (
 )
 from tritonforge.domain.messages import Program
 from tritonforge.worker.calling import MAIN, MODULE, identity
-from tritonforge.worker.fakecuda.mode import FakeCudaMode
+from tritonforge.worker.fakecuda.mode import FakeCudaMode, tensors_in
 from tritonforge.worker.launching import LaunchEvent, describe_launch
 from tritonforge.worker.places import absolute, in_workspace, relative
 from tritonforge.worker.values import Describing, describe, storage_address
@@ -57,7 +57,7 @@ Found = Callable[[str, Call], None]
 class Recorder:
     """Watches calls of workspace functions and takes launches; `calls` and `failures` are what came of it."""
 
-    def __init__(self, program: Program, mode: FakeCudaMode, found: Found | None = None) -> None:
+    def __init__(self, program: Program, mode: FakeCudaMode, found: Found | None = None, *, runs_kernels: bool = False) -> None:
         self.root = program.root
         self.path = absolute(program.file, program.root)
         self.mode = mode
@@ -70,6 +70,9 @@ class Recorder:
         self._calls: dict[str, Call] = {}
         self._outermost: _Entered | None = None
         self._found = found
+        self._runs_kernels = runs_kernels
+        if not runs_kernels:
+            mode.written = self._known.written
         self._said: set[tuple[str, str, str]] = set()
 
     def calls(self) -> tuple[Call, ...]:
@@ -165,7 +168,7 @@ class Recorder:
             sys.setprofile(profile)
 
     def _describe(self, event: LaunchEvent) -> None:
-        self.mode.results_missing = True
+        self.mode.results_missing = not self._runs_kernels
         stack = self._stack()
         if not stack:
             return
@@ -184,8 +187,10 @@ class Recorder:
                 entered.launches.append(launch)
                 if depth == 0:
                     self._say(entered, key)
-        for value in event.bound.values():
-            if isinstance(value, torch.Tensor):
+        if self._runs_kernels:
+            return
+        for given in event.bound.values():
+            for value in tensors_in((getattr(given, "base", given),)):
                 self._known.written.add(storage_address(value))
 
     def _stack(self) -> list[_Entered]:

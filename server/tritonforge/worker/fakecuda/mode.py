@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import mmap
+import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,6 +22,7 @@ from tritonforge.worker.fakecuda.large import (
 
 _CPU_MARK = "_tritonforge_cpu"
 _PINNED_MARK = "_tritonforge_pinned"
+_COMPUTED_MARK = "_tritonforge_computed"
 _LAZY_BYTES = 32 << 20
 _MAPPED_LIMIT = 64 << 30
 """The largest tensor of zeros whose pages are reserved without being there."""
@@ -56,11 +59,34 @@ class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
         self.room = Room()
         self.unset: set[int] = set()
         """Storages that `torch.empty` and its like made and that nothing was seen to fill since."""
+        self.written: set[int] = set()
+        """Storages that kernels got which were not run."""
+        self.steered = ""
+        """Where the program first read a whole number that a kernel would have computed."""
         self.results_missing = False
         """Set once a kernel was not run: comparisons of results then say what they would if it had been right."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer or forward one call."""
+        result = self._answer(func, args, kwargs)
+        if self.written and func not in _ATTRIBUTES:
+            self._trace(func, args, result)
+        return result
+
+    def _trace(self, func: Any, args: Any, result: Any) -> None:
+        """Follow what was computed from results of kernels, and take note where the program reads it."""
+        if not any(self._is_computed(t) for t in tensors_in(args)):
+            return
+        for tensor in tensors_in(result):
+            setattr(tensor, _COMPUTED_MARK, True)
+        # A kernel that did not run leaves zeros; any other number was there before.
+        if not self.steered and func in _WHOLE_READS and not args[0].dtype.is_floating_point and not _truth(result):
+            self.steered = _place()
+
+    def _is_computed(self, tensor: Any) -> bool:
+        return _COMPUTED_MARK in tensor.__dict__ or tensor.untyped_storage()._cdata in self.written
+
+    def _answer(self, func: Any, args: Any, kwargs: Any) -> Any:
         special = _SPECIAL.get(func)
         if func not in _ATTRIBUTES and self._lacks_room(func, args, kwargs):
             with working_out_shapes():
@@ -175,6 +201,21 @@ class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
         if sources and all(is_cpus(t) for t in sources):
             for tensor in made:
                 setattr(tensor, _CPU_MARK, True)
+
+
+def _truth(value: Any) -> bool:
+    return any(_truth(item) for item in value) if isinstance(value, list) else bool(value)
+
+
+def _place() -> str:
+    """Say where the innermost frame stands that is neither ours nor a library's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if "/torch/" not in name and "/tritonforge/" not in name and not name.startswith("<"):
+            return f"{os.path.basename(name)}:{frame.f_lineno}"  # noqa: PTH119 - a name, no path
+        frame = frame.f_back  # type: ignore[assignment]
+    return "somewhere"
 
 
 def claimed(device: Any) -> str | None:
@@ -346,6 +387,9 @@ _VIEWS: set[Any] = {
     if hasattr(torch.Tensor, name)
 }  # fmt: skip
 """What makes no tensor of its own."""
+_WHOLE_READS: set[Any] = {
+    getattr(torch.Tensor, name) for name in ("item", "tolist", "__int__", "__index__") if hasattr(torch.Tensor, name)
+}
 _ATTRIBUTES: set[Any] = {
     member.__get__
     for member in (*vars(torch._C.TensorBase).values(), *vars(torch.Tensor).values())

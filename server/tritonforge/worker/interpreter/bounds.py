@@ -56,7 +56,8 @@ class Guard:
         """
         addresses = addresses.astype(np.uint64, copy=False)
         if mask is not None:
-            mask = np.broadcast_to(mask, addresses.shape)
+            # `mask & scalar` comes as whole numbers, which would index instead of choose.
+            mask = np.broadcast_to(mask, addresses.shape).astype(np.bool_, copy=False)
             if not mask.all():
                 addresses = addresses[mask]
         if addresses.size == 0:

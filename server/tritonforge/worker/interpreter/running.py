@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import math
+import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,6 +28,12 @@ class Run:
 
     poison: Poison = ORIGINAL
     launches: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    deadline: float = math.inf
+    """When to stop, on the monotonic clock."""
+
+
+class OutOfTime(Exception):
+    """A run's deadline is over in the middle of a launch."""
 
 
 _run: Run = Run()
@@ -57,7 +65,7 @@ def run_interpreted(self: Any, *args: Any, grid: Any, warmup: bool = False, **kw
     extents = resolve_grid(grid, bound)
     _run.launches.append((self.fn.__qualname__.replace("<locals>.", ""), bound))
     constexprs = constexpr_names(self)
-    outer = _guard
+    outer, limited = _guard, _run.deadline < math.inf
     with torch._C.DisableTorchFunction(), np.errstate(all="ignore"):
         converted = {n: v if n in constexprs else interpreter._implicit_cvt(v) for n, v in bound.items()}
         _guard = Guard(buffers_of(bound))
@@ -69,8 +77,12 @@ def run_interpreted(self: Any, *args: Any, grid: Any, warmup: bool = False, **kw
                 for y in range(extents[1]):
                     for x in range(extents[0]):
                         at = (x, y, z)
+                        if limited and time.monotonic() > _run.deadline:
+                            raise OutOfTime
                         builder.set_grid_idx(x, y, z)
                         function(**converted)
+        except OutOfTime:
+            raise
         except Exception as error:
             raise _failed(self, error, at) from error
         finally:
