@@ -12,6 +12,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import itertools
 import linecache
 import os
 import re
@@ -25,11 +26,22 @@ from typing import Any, NoReturn
 
 from tritonforge.domain.messages import Program
 from tritonforge.worker.failures import JobFailed
+from tritonforge.worker.operators import of_program
 from tritonforge.worker.places import absolute, in_workspace, real_path, relative
 
 _RELATIVE_IMPORT = re.compile(r"^\s*from\s+\.", re.MULTILINE)
 _loaded: dict[str, Loaded] = {}
 _KEPT = 24
+
+
+class Modules(dict[str, ModuleType]):
+    """The modules of one loaded program; `number` tells programs apart."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number = next(Modules._numbers)
 
 
 @dataclass
@@ -41,7 +53,7 @@ class Loaded:
     digest: str
     overlays: Mapping[str, str]
     module: ModuleType
-    modules: dict[str, ModuleType] = field(default_factory=dict)
+    modules: Modules = field(default_factory=Modules)
     stamps: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Of every file that was imported from disk: when it was written, and its size."""
 
@@ -105,7 +117,7 @@ def load(program: Program) -> Loaded:
         return kept
     path, overlays = absolute(program.file, program.root), overlays_of(program)
     _check_text(path, program, overlays)
-    modules: dict[str, ModuleType] = {}
+    modules = Modules()
     with _in_force(program.root, overlays, modules):
         try:
             module = _import_file(path, program.root, overlays)
@@ -185,7 +197,7 @@ def _check_text(path: str, program: Program, overlays: Mapping[str, str]) -> Non
 
 
 @contextlib.contextmanager
-def _in_force(root: str, overlays: Mapping[str, str], modules: dict[str, ModuleType]) -> Iterator[None]:
+def _in_force(root: str, overlays: Mapping[str, str], modules: Modules) -> Iterator[None]:
     """Swap in `modules` and the overlays; on the way out keep in `modules` what was imported meanwhile."""
     sys.dont_write_bytecode = True
     outer = {name: m for name, m in list(sys.modules.items()) if _is_workspace_module(m, root, overlays)}
@@ -204,7 +216,8 @@ def _in_force(root: str, overlays: Mapping[str, str], modules: dict[str, ModuleT
     sys.path += [f for f in _project_folders(root) if f not in sys.path]
     importlib.invalidate_caches()
     try:
-        yield
+        with of_program(modules.number):
+            yield
     finally:
         sys.meta_path.remove(finder)
         sys.path[:], sys.argv = path_before, argv
