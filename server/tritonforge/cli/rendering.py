@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console
 from rich.style import Style as RichStyle
@@ -35,14 +35,20 @@ class _Console(Console):
 def print_lines(lines: Iterable[Line], *, stderr: bool = False) -> None:
     """Print `lines` on stdout (or stderr), in ASCII where its encoding shows nothing else."""
     console = _Console(stderr=stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
+    for text in styled(lines, console.encoding):
+        console.print(text)
+
+
+def styled(lines: Iterable[Line], encoding: str) -> Iterator[Text]:
+    """Return `lines` for a console, in ASCII where `encoding` shows nothing else."""
     shown = list(lines)
-    if not _speaks_unicode(console.encoding):
+    if not _speaks_unicode(encoding):
         shown = to_ascii(shown)
     for line in shown:
         text = Text()
         for span in line.spans:
             text.append(span.text, _STYLES[span.style])
-        console.print(text)
+        yield text
 
 
 def _speaks_unicode(encoding: str) -> bool:

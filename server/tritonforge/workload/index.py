@@ -101,6 +101,15 @@ class WorkspaceIndex:
             search.run()
             return search.ways()
 
+    def imports_of(self, file: str, text: str) -> tuple[str, ...]:
+        """Return the files of the workspace that `text`, which is `file`'s, imports directly."""
+        with self._lock:
+            self._refresh()
+            modules = self.modules()
+            names = (name for one in outline(text).imports for name in (one.module, _module_of(one)))
+            found = dict.fromkeys(modules.file_of(name, file) for name in names)
+            return tuple(one for one in found if one is not None and one != file)
+
     def modules(self) -> Modules:
         """Return who is called what; call it with the lock held."""
         if self._modules is None or self._generation != self.files.generation:

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import click
 
-NAMES = ("analyze", "trace", "profile", "optimize", "verify", "doctor", "serve")
+NAMES = ("analyze", "trace", "profile", "optimize", "verify", "watch", "doctor", "serve")
 """In the order of `--help`."""
 
 
