@@ -2,7 +2,7 @@
 
 `python benchmarks/coverage_corpora.py liger|fla|idioms [-o OUTPUT.json] [-k SUBSTRING]… [--arch sm_90]`
 
-Each driver in `corpora/` is recorded without a GPU, every distinct launch it makes is compiled for the architecture, and
+Each driver in `corpora/` is recorded without a GPU, each distinct launch it makes is compiled for an architecture, and
 every recorded call is run in the guarded interpreter (compared with itself, so that it runs three times). Of a library
 the kernels that count are all `@triton.jit` functions that any of its files launches, found by static analysis: what
 is never seen launched counts as a failure, unless the corpus says why a real run does not launch it either.
@@ -147,7 +147,7 @@ def note(launches: Any, names: dict[str, str], done: Driven) -> None:
 
 
 async def interpret(worker: Worker, program: Program, call: Call, done: Driven) -> None:
-    """Run a call to its end in the interpreter, on smaller tensors where it was large, or say why it does not get there."""
+    """Run a call to its end in the interpreter, smaller where it was large, or say why it does not get there."""
     call = shrunk(call)
     try:
         outcome = (await worker.run(Compare(program, program, (call,)), limits=INTERPRETED)).outcomes[0]
@@ -191,7 +191,11 @@ def table_of(path: Path, name: str) -> dict[str, str]:
     """Return a file's dict of texts, whose values are literals or names of literals."""
     known: dict[str, str] = {}
     for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.targets[0], ast.Name):
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.targets[0], ast.Name)
+        ):
             known[node.targets[0].id] = str(node.value.value)
         target = node.target if isinstance(node, ast.AnnAssign) else None
         if isinstance(target, ast.Name) and target.id == name and isinstance(node.value, ast.Dict):

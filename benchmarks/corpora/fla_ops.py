@@ -597,13 +597,13 @@ def drive_stickbreaking_attn() -> None:
 
 def drive_ttt() -> None:
     run = op("ops.ttt.chunk_ttt_linear")
-    q, k, v = qkv(t=48, k=32, v=32)
+    q, _, v = qkv(t=48, k=32, v=32)
     backward(run(q, unit(B, 48, H, 32), v, rand(H, 32), rand(H, 32), share(B, 48, H, 1), output_final_state=True))
 
 
 def drive_ttt_fused_chunk() -> None:
     run = op("ops.ttt.fused_chunk_ttt_linear")
-    q, k, v = qkv(t=48, k=32, v=32)
+    q, _, v = qkv(t=48, k=32, v=32)
     backward(run(q, unit(B, 48, H, 32), v, rand(H, 32), rand(H, 32), share(B, 48, H, 1), output_final_state=True))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from worker_jobs_lane import PROGRAMS, ROOT, Lane, changed
 
@@ -45,5 +47,35 @@ def program():
 
     def make(file: str, *changes: tuple[str, str]) -> Program:
         return changed(Program(str(PROGRAMS), file), *changes)
+
+    return make
+
+
+PREAMBLE = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def double(x, y, n, B: tl.constexpr):
+    i = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
+    tl.store(y + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+
+def run(x):
+    y = torch.empty_like(x)
+    double[(triton.cdiv(x.numel(), 4096),)](x, y, x.numel(), B=4096)
+    return y
+
+"""
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Make a `Program` of a text, after a kernel `double` and its host `run`."""
+
+    def make(text: str) -> Program:
+        (tmp_path / "written.py").write_text(PREAMBLE)
+        whole = PREAMBLE + textwrap.dedent(text)
+        return Program(str(tmp_path), "written.py", (("written.py", whole),))
 
     return make

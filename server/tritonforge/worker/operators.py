@@ -76,11 +76,11 @@ def _install() -> None:
     def init(self: Any, ns: str, kind: str, *args: Any, **kwargs: Any) -> None:
         library(self, _known(ns) if kind == "IMPL" else _registered(ns), kind, *args, **kwargs)
 
-    torch.library.Library.__init__ = init  # type: ignore[method-assign]
+    torch.library.Library.__init__ = init
     for name in _BY_NAME:
         if hasattr(torch.library, name):
             setattr(torch.library, name, _renaming(getattr(torch.library, name), _known))
-    torch.library.define = _renaming(torch.library.define, _registered)  # type: ignore[assignment]
+    torch.library.define = _renaming(torch.library.define, _registered)
     with contextlib.suppress(ImportError):
         from torch._library.custom_ops import CustomOpDef
 
@@ -90,7 +90,7 @@ def _install() -> None:
         def defined(self: Any, namespace: str, *args: Any, **kwargs: Any) -> None:
             definition(self, _registered(namespace), *args, **kwargs)
 
-        CustomOpDef.__init__ = defined  # type: ignore[method-assign]
+        CustomOpDef.__init__ = defined
 
 
 def _renaming(function: Callable[..., Any], name_of: Callable[[str], str]) -> Callable[..., Any]:

@@ -18,6 +18,7 @@ EXACT_FLOATS = 64
 _EXACT_COMPRESSED = 1 << 24
 _COMPRESSED_BYTES = 1 << 20
 _SAMPLE = 1 << 20
+_FULLY_SAMPLED_BYTES = 1 << 30
 _RARE = 0.01
 _LIKE_UNIFORM = 0.02
 
@@ -91,7 +92,7 @@ def _floating(tensor: Any, n: int, *, written: bool, unset: bool) -> ValuePolicy
     finite = sample[torch.isfinite(sample)]
     if n <= EXACT_FLOATS and not written and not unset:
         return exact_values(tensor)
-    special: dict[str, float] = {}
+    special: dict[str, Any] = {}
     if finite.numel() < sample.numel():
         if n <= EXACT_INTEGERS and not written:
             return exact_values(tensor)
@@ -117,7 +118,7 @@ def _floating(tensor: Any, n: int, *, written: bool, unset: bool) -> ValuePolicy
     return _spread(finite, low, high, zeros, special)
 
 
-def _spread(finite: Any, low: float, high: float, zeros: float, special: dict[str, float]) -> Distribution:
+def _spread(finite: Any, low: float, high: float, zeros: float, special: dict[str, Any]) -> Distribution:
     kept = zeros if zeros > _RARE else 0.0
     values = finite[finite != 0] if kept else finite
     mean, std = float(values.mean()), float(values.std()) if values.numel() > 1 else 0.0
@@ -136,7 +137,7 @@ def _spread(finite: Any, low: float, high: float, zeros: float, special: dict[st
 
 def _is_uniform(values: Any, mean: float, std: float, low: float, high: float) -> bool:
     """Tell a uniform distribution: variance (high − low)²/12 and kurtosis 1.8."""
-    if values.numel() < 256 or std == 0.0:  # noqa: PLR2004 - too few to tell
+    if values.numel() < 256 or std == 0.0:
         return False
     width = high - low
     kurtosis = float((((values - mean) / std) ** 4).mean())
@@ -144,7 +145,7 @@ def _is_uniform(values: Any, mean: float, std: float, low: float, high: float) -
 
 
 def _order_of(finite: Any) -> str:
-    if finite.numel() < 8:  # noqa: PLR2004 - too few to tell
+    if finite.numel() < 8:
         return "random"
     steps = finite[1:] - finite[:-1]
     if bool((steps >= 0).all()):
@@ -155,11 +156,17 @@ def _order_of(finite: Any) -> str:
 def sample_of(tensor: Any) -> Any:
     """Return at most a million of the tensor's elements as float64, spread over it, in their order."""
     n = tensor.numel()
-    if n > _SAMPLE:
-        step = -(-n // _SAMPLE)
+    flat = tensor.reshape(-1) if n <= _SAMPLE else None
+    if flat is None:
         dense = _dense(tensor)
-        tensor = dense[::step] if dense is not None else tensor.reshape(-1)[::step]
-    return tensor.reshape(-1).to(torch.float64) if tensor.dtype.itemsize > 1 else tensor.reshape(-1).float().double()
+        flat = dense if dense is not None else tensor.reshape(-1)
+        count = _SAMPLE if n * tensor.element_size() <= _FULLY_SAMPLED_BYTES else _SAMPLE >> 4
+        width = n // count
+        # One of each stretch, at random: every so-many-th would see one phase of what is periodic.
+        generator = torch._C.Generator(device="cpu")
+        generator.manual_seed(n)
+        flat = flat[torch.randint(width, (count,), generator=generator) + torch.arange(count) * width]
+    return flat.to(torch.float64) if flat.dtype.itemsize > 1 else flat.float().double()
 
 
 def _dense(tensor: Any) -> Any:
@@ -171,7 +178,7 @@ def _dense(tensor: Any) -> Any:
 
 
 def _any(tensor: Any) -> bool:
-    return bool(tensor.any()) if tensor.dtype.itemsize <= 8 else True  # noqa: PLR2004 - bytes
+    return bool(tensor.any()) if tensor.dtype.itemsize <= 8 else True
 
 
 def exact_values(tensor: Any) -> ExactValues:

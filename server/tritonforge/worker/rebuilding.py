@@ -70,7 +70,8 @@ def rebuild(
     The same call gives the same values on the same kind of device: each tensor is drawn from `call.seed` and its path.
     `names` are the parameter names of the positional arguments, for paths; `fill_unset` fills what is described as
     uninitialised (zeros without it). `fill_gaps` fills what lies between a tensor's elements (a padded
-    row, every second element). With `large_as_meta` a tensor that does not fit into memory holds nothing. `main` is the program's own module, which was `__main__` where the call was recorded.
+    row, every second element). With `large_as_meta` a tensor that does not fit into memory holds nothing.
+    `main` is the program's own module, which was `__main__` where the call was recorded.
 
     Raises:
         JobFailed: `unsupported`, when a value cannot be rebuilt.

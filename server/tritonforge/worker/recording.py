@@ -57,7 +57,9 @@ Found = Callable[[str, Call], None]
 class Recorder:
     """Watches calls of workspace functions and takes launches; `calls` and `failures` are what came of it."""
 
-    def __init__(self, program: Program, mode: FakeCudaMode, found: Found | None = None, *, runs_kernels: bool = False) -> None:
+    def __init__(
+        self, program: Program, mode: FakeCudaMode, found: Found | None = None, *, runs_kernels: bool = False
+    ) -> None:
         self.root = program.root
         self.path = absolute(program.file, program.root)
         self.mode = mode
@@ -84,7 +86,10 @@ class Recorder:
 
     @contextlib.contextmanager
     def watching(self, entry_function: str) -> Iterator[None]:
-        """Watch this thread and those it starts; launches outside every function that can be repeated belong to `entry_function`."""
+        """Watch this thread and those it starts.
+
+        Launches outside every function that can be repeated belong to `entry_function`.
+        """
         self._outermost = _Entered(relative(self.path, self.root), entry_function, (), (), self._fresh())
         before = sys.getprofile()
         threading.setprofile(self._on_event)

@@ -11,7 +11,7 @@ from tritonforge.domain.messages import Failure, Record, RecordResult
 from tritonforge.worker.schedule import Job
 
 KIND = "found"
-"""The kind of the frames in which a lane says what it has found; `slot` in their header says which earlier one falls."""
+"""The kind of the frames in which a lane says what it has found; the `slot` in their header says what they replace."""
 
 _MOST_BYTES = 512 << 20
 _RESCUED = {"timeout", "memory", "crashed"}

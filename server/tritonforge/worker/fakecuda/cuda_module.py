@@ -205,7 +205,7 @@ _LEGACY_TYPES = (
 
 
 class _LegacyType(type):
-    """The type of `torch.cuda.FloatTensor` and its like: no tensor's own type, but `isinstance` says what it stands for."""
+    """The type of `torch.cuda.FloatTensor` and its like: no tensor's own, but `isinstance` says what it stands for."""
 
     dtype: Any
 

@@ -43,7 +43,7 @@ _working = _Working()
 
 @contextlib.contextmanager
 def working_out_shapes() -> Iterator[None]:
-    """Let tensors that hold nothing say that they are on `meta`: PyTorch works out shapes in Python, and looks there."""
+    """Let tensors that hold nothing say that they are on `meta`: PyTorch works out shapes in Python and looks there."""
     _working.shapes += 1
     try:
         yield
@@ -115,8 +115,8 @@ def without_values(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return torch.zeros((), dtype=args[0].dtype).item() if answer is None else answer
     if func in _MANY:
         raise TooLarge(
-            f"The program reads all of a tensor of {tuple(args[0].shape)} {args[0].dtype}, which does not fit the memory "
-            "that recording may use: record with smaller sizes."
+            f"The program reads all of a tensor of {tuple(args[0].shape)} {args[0].dtype}, which does not fit the "
+            "memory that recording may use: record with smaller sizes."
         )
     name = getattr(func, "__name__", "")
     target = args[0] if args else None

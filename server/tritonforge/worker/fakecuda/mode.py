@@ -6,6 +6,7 @@ import mmap
 import os
 import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import torch
@@ -24,6 +25,8 @@ _CPU_MARK = "_tritonforge_cpu"
 _PINNED_MARK = "_tritonforge_pinned"
 _COMPUTED_MARK = "_tritonforge_computed"
 _LAZY_BYTES = 32 << 20
+_MAP_NORESERVE = 0x4000
+"""Linux; Python names it from 3.11 on."""
 _MAPPED_LIMIT = 64 << 30
 """The largest tensor of zeros whose pages are reserved without being there."""
 _GPU_TYPES = {"cuda", "hip"}
@@ -209,12 +212,12 @@ def _truth(value: Any) -> bool:
 
 def _place() -> str:
     """Say where the innermost frame stands that is neither ours nor a library's."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         if "/torch/" not in name and "/tritonforge/" not in name and not name.startswith("<"):
             return f"{os.path.basename(name)}:{frame.f_lineno}"  # noqa: PTH119 - a name, no path
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return "somewhere"
 
 
@@ -240,7 +243,9 @@ def _size_of(args: Any, kwargs: dict[str, Any]) -> list[int] | None:
 
 def _lazy_zeros(size: list[int], dtype: Any, n_bytes: int) -> Any:
     """Return zeros whose pages exist only once they are written: large outputs of kernels never are here."""
-    memory = mmap.mmap(-1, -(-n_bytes // mmap.PAGESIZE) * mmap.PAGESIZE)
+    # Private, so that reading maps one page of zeros; unreserved, because most of it is never written.
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+    memory = mmap.mmap(-1, -(-n_bytes // mmap.PAGESIZE) * mmap.PAGESIZE, flags=flags)
     return torch.frombuffer(memory, dtype=torch.uint8, count=n_bytes).view(dtype).view(size)
 
 
@@ -320,7 +325,7 @@ def _type(mode: FakeCudaMode, func: Any, args: Any, kwargs: dict[str, Any]) -> A
 
 
 def _empty_like(mode: FakeCudaMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    source = args[0] if args else kwargs.get("input")
+    source: Any = args[0] if args else kwargs.get("input")
     kwargs.pop("pin_memory", None)
     goal = claimed(kwargs.pop("device", None))
     if goal == "meta":
@@ -359,7 +364,7 @@ def _compare(mode: FakeCudaMode, func: Any, args: Any, kwargs: dict[str, Any]) -
 
 
 def _zeros_like(mode: FakeCudaMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    source = args[0] if args else kwargs.get("input")
+    source: Any = args[0] if args else kwargs.get("input")
     n_bytes = source.numel() * source.element_size()
     known = set(kwargs) <= {"dtype", "device", "requires_grad"}
     if not known or n_bytes <= _LAZY_BYTES or not source.is_contiguous() or holds_nothing(source):

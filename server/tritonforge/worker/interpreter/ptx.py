@@ -23,7 +23,7 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "fma": lambda a, b, c: a * b + c, "mad": lambda a, b, c: a * b + c,
     "ex2": np.exp2, "lg2": np.log2, "rcp": np.reciprocal, "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a),
     "sin": np.sin, "cos": np.cos, "tanh": np.tanh,
-    "popc": lambda a: np.vectorize(lambda v: bin(int(v)).count("1"), otypes=[np.uint32])(a),
+    "popc": lambda a: sum((a >> np.uint32(bit)) & np.uint32(1) for bit in range(32)),
 }  # fmt: skip
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
@@ -60,9 +60,9 @@ class _Registers:
 
 def _number(text: str, kind: Any) -> Any:
     if text.startswith(("0f", "0F")):
-        return np.array([int(text[2:], 16)], dtype=np.uint32).view(np.float32)[0]
+        return np.array([int("0x" + text[2:], 0)], dtype=np.uint32).view(np.float32)[0]
     if text.startswith(("0d", "0D")):
-        return np.array([int(text[2:], 16)], dtype=np.uint64).view(np.float64)[0]
+        return np.array([int("0x" + text[2:], 0)], dtype=np.uint64).view(np.float64)[0]
     if np.dtype(kind).kind == "f":
         return float(text)
     bits = 8 * np.dtype(kind).itemsize
@@ -102,7 +102,7 @@ def _instruction(name: str, operands: list[str], registers: _Registers, where: A
         shift = np.left_shift if operation == "shl" else np.right_shift
         value = shift(registers.read(sources[0], kind), amount)
     elif operation == "lop3":
-        value = _lookup(*(registers.read(s, kind) for s in sources[:3]), int(sources[3].rstrip("Uu"), 0))
+        value = _lookup([registers.read(s, kind) for s in sources[:3]], int(sources[3].rstrip("Uu"), 0))
     elif operation in _ARITHMETIC and "hi" not in parts and "wide" not in parts:
         value = _ARITHMETIC[operation](*(registers.read(s, kind) for s in sources)).astype(kind, copy=False)
     else:
@@ -110,7 +110,8 @@ def _instruction(name: str, operands: list[str], registers: _Registers, where: A
     registers.write(target, value, where)
 
 
-def _lookup(a: Any, b: Any, c: Any, table: int) -> Any:
+def _lookup(sources: list[Any], table: int) -> Any:
+    a, b, c = sources
     result = np.zeros_like(a)
     for row in range(8):
         if table >> row & 1:
@@ -134,7 +135,7 @@ def create_inline_asm(
     values: list[Any],
     types: list[Any],
     _pure: bool,
-    pack: int,  # noqa: FBT001
+    pack: int,
 ) -> Any:
     """Stand in for `InterpreterBuilder.create_inline_asm`."""
     arrays = np.broadcast_arrays(*(v.data for v in values)) if values else []
@@ -165,7 +166,7 @@ def _numpy_type(wanted: Any) -> Any:
 
 
 def _registers_of(kind: Any, pack: int) -> int:
-    return pack if kind.itemsize >= 4 else max(1, pack * kind.itemsize // 4)  # noqa: PLR2004 - bytes of a register
+    return pack if kind.itemsize >= 4 else max(1, pack * kind.itemsize // 4)
 
 
 def _load(registers: _Registers, flat: Any, pack: int, at: int) -> int:

@@ -42,7 +42,7 @@ def _compiled(original: Any) -> Any:
         body: list[ast.stmt] = [kernel, ast.Return(ast.Name(kernel.name, ast.Load()))]
         factory = ast.FunctionDef("_tritonforge_factory", arguments, body, [])
         if hasattr(ast, "TypeAlias"):  # Python 3.12
-            factory.type_params = []
+            vars(factory)["type_params"] = []
         tree.body[0] = ast.copy_location(factory, kernel)
         ast.fix_missing_locations(tree)
         space: dict[str, Any] = dict(self.kwargs)
@@ -56,7 +56,7 @@ def _compiled(original: Any) -> Any:
 
 def _transformer(original: Any) -> Any:
     class Transformer(original):  # type: ignore[misc]
-        def visit_Assign(self, node: ast.Assign) -> Any:
+        def visit_Assign(self, node: ast.Assign) -> Any:  # noqa: N802 - the name that ast looks for
             node.value = self.visit(node.value)
             if len(node.targets) > 1:
                 first, *others = node.targets
@@ -67,7 +67,7 @@ def _transformer(original: Any) -> Any:
                 ]
             return super().visit_Assign(node)
 
-        def visit_For(self, node: ast.For) -> Any:
+        def visit_For(self, node: ast.For) -> Any:  # noqa: N802 - the name that ast looks for
             self.generic_visit(node)
             loops = isinstance(node.iter, ast.Call) and ast.unparse(node.iter.func) in _LOOPS
             if loops and isinstance(node.target, ast.Name):
@@ -75,7 +75,7 @@ def _transformer(original: Any) -> Any:
                 node.body.insert(0, ast.Assign([ast.Name(node.target.id, ast.Store())], made))
             return node
 
-        def visit_Call(self, node: ast.Call) -> Any:
+        def visit_Call(self, node: ast.Call) -> Any:  # noqa: N802 - the name that ast looks for
             self.generic_visit(node)
             if isinstance(node.func, ast.Attribute) and node.func.attr == "to":
                 node.func.value = ast.Call(ast.Name(_TO, ast.Load()), [node.func.value], [])
@@ -85,8 +85,7 @@ def _transformer(original: Any) -> Any:
 
 
 def _loaded(target: ast.expr) -> ast.expr:
-    copied = ast.parse(ast.unparse(target), mode="eval").body
-    return copied
+    return ast.parse(ast.unparse(target), mode="eval").body
 
 
 def _to(value: Any) -> Any:

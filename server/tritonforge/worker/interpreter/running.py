@@ -77,8 +77,8 @@ def run_interpreted(self: Any, *args: Any, grid: Any, warmup: bool = False, **kw
                 for y in range(extents[1]):
                     for x in range(extents[0]):
                         at = (x, y, z)
-                        if limited and time.monotonic() > _run.deadline:
-                            raise OutOfTime
+                        if limited:
+                            _check_time()
                         builder.set_grid_idx(x, y, z)
                         function(**converted)
         except OutOfTime:
@@ -88,6 +88,11 @@ def run_interpreted(self: Any, *args: Any, grid: Any, warmup: bool = False, **kw
         finally:
             _guard = outer
     return None
+
+
+def _check_time() -> None:
+    if time.monotonic() > _run.deadline:
+        raise OutOfTime
 
 
 def _failed(kernel: Any, error: BaseException, at: tuple[int, int, int]) -> KernelFailed:
