@@ -233,7 +233,7 @@ class Watcher:
             if now == (one.running if one.running is not None else one.state):
                 if one.row.state == "stale" and one.kept is not None:  # as it was before: what is known still holds
                     one.row = replace(one.kept, place=one.row.place)
-                    self._screen.happened(watch_line(one.row))
+                    self._screen.happened(watch_line(replace(one.row, speedup=None)))
                 continue
             self._cancel(key)
             one.state, one.lost = None, 0

@@ -15,8 +15,7 @@ MOST_OBSERVED = 64
 
 _NETWORK = re.compile(
     r"nfs\d?|cifs|smb\d?|smbfs|smb2|9p|afs|ncpfs|ceph|glusterfs|lustre|beegfs|gpfs|orangefs|pvfs2|virtiofs|vboxsf|"
-    r"vmhgfs|prl_fs|davfs|drvfs|fuse\.(sshfs|s3fs|rclone|gcsfuse|glusterfs|ceph|davfs2?|vmhgfs-fuse|osxfs|grpcfuse)|"
-    r"fakeowner|fuseblk\.sshfs"
+    r"vmhgfs|prl_fs|davfs|drvfs|fuse\.(sshfs|s3fs|rclone|gcsfuse|glusterfs|ceph|davfs2?|vmhgfs-fuse|osxfs|grpcfuse)|fakeowner"
 )
 """Types of file systems whose other ends change files without this machine's kernel being told."""
 
