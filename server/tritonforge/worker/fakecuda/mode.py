@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +11,22 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from tritonforge.worker.fakecuda.factories import (
+    ATTRIBUTES,
+    DRAWN,
+    DRAWN_ELEMENTS,
+    EMPTY,
+    EMPTY_LIKE,
+    FACTORIES,
+    SIZED,
+    VIEWS,
+    WHOLE_READS,
+    ZEROABLE,
+    drawn,
+    functions,
+    lazy_zeros,
+    size_of,
+)
 from tritonforge.worker.fakecuda.large import (
     Room,
     TooLarge,
@@ -25,8 +40,6 @@ _CPU_MARK = "_tritonforge_cpu"
 _PINNED_MARK = "_tritonforge_pinned"
 _COMPUTED_MARK = "_tritonforge_computed"
 _LAZY_BYTES = 32 << 20
-_MAP_NORESERVE = 0x4000
-"""Linux; Python names it from 3.11 on."""
 _MAPPED_LIMIT = 64 << 30
 """The largest tensor of zeros whose pages are reserved without being there."""
 _GPU_TYPES = {"cuda", "hip"}
@@ -72,7 +85,7 @@ class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer or forward one call."""
         result = self._answer(func, args, kwargs)
-        if self.written and func not in _ATTRIBUTES:
+        if self.written and func not in ATTRIBUTES:
             self._trace(func, args, result)
         return result
 
@@ -83,7 +96,7 @@ class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
         for tensor in tensors_in(result):
             setattr(tensor, _COMPUTED_MARK, True)
         # A kernel that did not run leaves zeros; any other number was there before.
-        if not self.steered and func in _WHOLE_READS and not args[0].dtype.is_floating_point and not _truth(result):
+        if not self.steered and func in WHOLE_READS and not args[0].dtype.is_floating_point and not _truth(result):
             self.steered = _place()
 
     def _is_computed(self, tensor: Any) -> bool:
@@ -91,7 +104,7 @@ class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
 
     def _answer(self, func: Any, args: Any, kwargs: Any) -> Any:
         special = _SPECIAL.get(func)
-        if func not in _ATTRIBUTES and self._lacks_room(func, args, kwargs):
+        if func not in ATTRIBUTES and self._lacks_room(func, args, kwargs):
             with working_out_shapes():
                 if special is not None:
                     return special(self, func, args, dict(kwargs or {}))
@@ -103,7 +116,7 @@ class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
                 return self._with_device(func, args, dict(kwargs))
             if kwargs.get("out") is not None:
                 return func(*args, **kwargs)
-        if func in _FACTORIES:
+        if func in FACTORIES:
             return self._with_device(func, args, dict(kwargs or {}))
         result = func(*args, **(kwargs or {}))
         self._follow(result, args, kwargs)
@@ -114,7 +127,7 @@ class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
         taken = list(tensors_of(args)) + (list(tensors_of(kwargs)) if kwargs else [])
         if self.room.used and any(holds_nothing(t) for t in taken):
             return True
-        if func in _VIEWS or self.fill_empty is not None:
+        if func in VIEWS or self.fill_empty is not None:
             return False
         largest = max((t.numel() * t.element_size() for t in taken), default=0)
         return not self.room.has(largest)
@@ -135,7 +148,7 @@ class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
         given = claimed(device)
         if given not in {None, "cpu", "gpu"}:
             return func(*args, device=device, **kwargs)  # meta and others stay what they are
-        if func in _FACTORIES:
+        if func in FACTORIES:
             result = self._make(func, args, kwargs)
             if (given or self.default) != "gpu":
                 mark_cpu(result)
@@ -151,16 +164,16 @@ class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
         return result
 
     def _make(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        size = _size_of(args, kwargs)
+        size = size_of(args, kwargs)
         dtype = kwargs.get("dtype") or torch.get_default_dtype()
-        if size is not None and func in _SIZED:
+        if size is not None and func in SIZED:
             count = 1
             for n in size:
                 count *= n
             n_bytes = count * dtype.itemsize
-            lazily = func in _ZEROABLE and n_bytes > _LAZY_BYTES and not (self.fill_empty and func is torch.empty)
+            lazily = func in ZEROABLE and n_bytes > _LAZY_BYTES and not (self.fill_empty and func is torch.empty)
             if lazily and n_bytes <= _MAPPED_LIMIT:
-                result = _lazy_zeros(size, dtype, n_bytes)
+                result = lazy_zeros(size, dtype, n_bytes)
                 if kwargs.get("requires_grad"):
                     result.requires_grad_()
                 if func is torch.empty:
@@ -175,10 +188,10 @@ class FakeCudaMode(TorchFunctionMode):  # type: ignore[misc]
                 self.room.used = True
                 with working_out_shapes():
                     return func(*args, **{k: v for k, v in kwargs.items() if k != "generator"}, device="meta")
-            if func in _DRAWN and count > _DRAWN_ELEMENTS and self.fill_empty is None and not kwargs.get("out"):
-                return _drawn(func, size, count, kwargs)
+            if func in DRAWN and count > DRAWN_ELEMENTS and self.fill_empty is None and not kwargs.get("out"):
+                return drawn(func, size, count, kwargs)
         result = func(*args, **kwargs)
-        if func in _EMPTY:
+        if func in EMPTY:
             return self.emptied(result)
         if isinstance(result, torch.Tensor) and self.unset:
             self.unset.discard(result.untyped_storage()._cdata)
@@ -229,36 +242,6 @@ def claimed(device: Any) -> str | None:
         return "gpu"
     kind = device.type if isinstance(device, torch.device) else str(device).partition(":")[0]
     return "gpu" if kind in _GPU_TYPES else kind
-
-
-def _size_of(args: Any, kwargs: dict[str, Any]) -> list[int] | None:
-    size = kwargs.get("size", args)
-    if (len(size) == 1 and isinstance(size[0], (tuple, list))) or (size and isinstance(size[0], (tuple, list))):
-        size = size[0]
-    try:
-        return [int(n) for n in size]
-    except (TypeError, ValueError):
-        return None
-
-
-def _lazy_zeros(size: list[int], dtype: Any, n_bytes: int) -> Any:
-    """Return zeros whose pages exist only once they are written: large outputs of kernels never are here."""
-    # Private, so that reading maps one page of zeros; unreserved, because most of it is never written.
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
-    memory = mmap.mmap(-1, -(-n_bytes // mmap.PAGESIZE) * mmap.PAGESIZE, flags=flags)
-    return torch.frombuffer(memory, dtype=torch.uint8, count=n_bytes).view(dtype).view(size)
-
-
-def _drawn(func: Any, size: list[int], count: int, kwargs: dict[str, Any]) -> Any:
-    """Return random numbers that repeat after the first millions: drawing more takes seconds and tells nothing."""
-    wanted = kwargs.pop("requires_grad", False)
-    first = func(_DRAWN_ELEMENTS, **kwargs)
-    result = torch.empty(count, dtype=first.dtype)
-    for at in range(0, count, _DRAWN_ELEMENTS):
-        part = result[at : at + _DRAWN_ELEMENTS]
-        part.copy_(first[: part.numel()])
-    result = result.view(size)
-    return result.requires_grad_() if wanted else result
 
 
 def move(tensor: Any, to: str) -> Any:
@@ -376,47 +359,6 @@ def _zeros_like(mode: FakeCudaMode, func: Any, args: Any, kwargs: dict[str, Any]
     return result
 
 
-def _functions(*names: str) -> set[Any]:
-    return {getattr(torch, name) for name in names if hasattr(torch, name)}
-
-
-_VIEWS: set[Any] = {
-    getattr(torch.Tensor, name)
-    for name in (
-        "view", "reshape", "transpose", "permute", "t", "narrow", "expand", "squeeze", "unsqueeze", "detach",
-        "__getitem__", "as_strided", "flatten", "unflatten", "select", "view_as", "split", "chunk", "unbind",
-        "requires_grad_", "size", "stride", "dim", "numel", "nelement", "element_size", "storage_offset", "data_ptr",
-        "untyped_storage", "is_contiguous", "contiguous", "is_floating_point", "is_complex", "register_hook", "__len__",
-        "backward", "zero_", "fill_", "copy_", "mul_", "add_", "normal_", "uniform_",
-    )
-    if hasattr(torch.Tensor, name)
-}  # fmt: skip
-"""What makes no tensor of its own."""
-_WHOLE_READS: set[Any] = {
-    getattr(torch.Tensor, name) for name in ("item", "tolist", "__int__", "__index__") if hasattr(torch.Tensor, name)
-}
-_ATTRIBUTES: set[Any] = {
-    member.__get__
-    for member in (*vars(torch._C.TensorBase).values(), *vars(torch.Tensor).values())
-    if type(member).__name__ in {"getset_descriptor", "property"}
-}
-_ZEROABLE = _functions("empty", "zeros")
-_SIZED = _functions("empty", "zeros", "ones", "rand", "randn", "full")
-_DRAWN = _functions("rand", "randn")
-_DRAWN_ELEMENTS = 4_194_301
-_EMPTY = _functions("empty", "empty_strided", "empty_permuted")
-_EMPTY_LIKE: set[Any] = {torch.empty_like, torch.Tensor.new_empty}
-if hasattr(torch.Tensor, "new_empty_strided"):
-    _EMPTY_LIKE.add(torch.Tensor.new_empty_strided)
-_FACTORIES = _functions(
-    "empty", "empty_strided", "empty_permuted", "zeros", "ones", "full", "rand", "randn", "randint", "randperm",
-    "arange", "range", "linspace", "logspace", "eye", "tensor", "scalar_tensor", "from_numpy", "frombuffer",
-    "from_file",
-    "tril_indices", "triu_indices",
-    "hann_window", "hamming_window", "blackman_window", "bartlett_window",
-    "kaiser_window",
-    "sparse_coo_tensor", "sparse_csr_tensor",
-)  # fmt: skip
 _SPECIAL: dict[Any, Callable[[FakeCudaMode, Any, Any, dict[str, Any]], Any]] = {
     torch.Tensor.to: _to,
     torch.Tensor.type: _type,
@@ -425,8 +367,8 @@ _SPECIAL: dict[Any, Callable[[FakeCudaMode, Any, Any, dict[str, Any]], Any]] = {
     torch.Tensor.pin_memory: lambda _m, _f, args, _k: _pinned(args[0]),
     torch.Tensor.is_pinned: lambda _m, _f, args, _k: _PINNED_MARK in args[0].__dict__,
     torch.Tensor.record_stream: lambda _m, _f, _a, _k: None,
-    **dict.fromkeys(_functions("as_tensor", "asarray"), _as_tensor),
-    **dict.fromkeys(_EMPTY_LIKE, _empty_like),
+    **dict.fromkeys(functions("as_tensor", "asarray"), _as_tensor),
+    **dict.fromkeys(EMPTY_LIKE, _empty_like),
     torch.zeros_like: _zeros_like,
     **dict.fromkeys((torch.allclose, torch.equal, torch.Tensor.allclose, torch.Tensor.equal), _compare),
 }
