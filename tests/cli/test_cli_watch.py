@@ -16,10 +16,17 @@ from pathlib import Path
 
 import pytest
 
+from tritonforge.analysis import analyze
 from tritonforge.cli.running import Progress, open_workspace
 from tritonforge.cli.selecting import select as select_files
-from tritonforge.cli.watch_files import Problem, WatchedFiles
+from tritonforge.cli.watch_files import Unreadable, WatchedFiles
 from tritonforge.cli.watch_state import state_of
+from tritonforge.diagnosis.since import change_of
+from tritonforge.domain.compilation import Prediction
+from tritonforge.domain.finding import Bottleneck
+from tritonforge.domain.launch import Config, Launch, Problem, Scalar, Tensor
+from tritonforge.domain.profile import Profile, TargetInfo, TimeDistribution
+from tritonforge.domain.results import ProfileResult
 from tritonforge.report.text import plain
 from tritonforge.report.text_watch import WatchRow, watch_line, watch_table
 
@@ -107,7 +114,7 @@ def test_files_of_a_folder_come_and_go_and_are_not_run(workspace):
     assert files.again(workspace / "plain.py") is None
     assert files.again(workspace.parent / "elsewhere.py") is None
     (workspace / "new.py").write_text("import triton\ndef f(:\n")
-    assert files.again(workspace / "new.py") == Problem(workspace / "new.py", "new.py:2: invalid syntax")
+    assert files.again(workspace / "new.py") == Unreadable(workspace / "new.py", "new.py:2: invalid syntax")
 
 
 def test_a_named_kernel_stays_the_only_one_and_may_go_missing(workspace):
@@ -126,15 +133,18 @@ ROWS = [
              0.41, "tile-too-small", 1.12, 2, "fresh"),
     WatchRow("softmax", "ops/softmax.py:7", "x float32[8192×1024]", 0, 31.0, "predicted", 0.83, "at-roofline", 1 / 1.25,
              0, "stale", "the file cannot be read as it stands"),
-    WatchRow("scale", "scale.py:3", state="running", note="running …"),
+    WatchRow("scale", "scale.py:3", state="running"),
     WatchRow("lost", "lost.py:3", state="failed", note="no launch known: nothing in this file runs lost."),
 ]  # fmt: skip
+PROBLEM = "softmax.py:3: invalid syntax"
 TABLE = """\
 kernel                           launch                            time             of roof  bottleneck      change        findings
 matmul_kernel  matmul.py:12      a_ptr float16[4096×4096], … +2  482 µs  measured      41 %  tile-too-small  1.12x faster         2
-softmax        ops/softmax.py:7  x float32[8192×1024]             31 µs  predicted     83 %  at-roofline     1.25x slower         0  stale: the file cannot be read as it stands
+softmax        ops/softmax.py:7  x float32[8192×1024]             31 µs  predicted     83 %  at-roofline     1.25x slower         0  stale
+  the file cannot be read as it stands
 scale          scale.py:3                                                                                                            running …
-lost           lost.py:3                                                                                                             no launch known: nothing in this file runs lost.
+lost           lost.py:3                                                                                                             failed
+  no launch known: nothing in this file runs lost.
 softmax.py:3: invalid syntax
 
 on local (NVIDIA H200)
@@ -142,14 +152,53 @@ on local (NVIDIA H200)
 
 
 def test_the_table_says_of_each_kernel_how_fast_it_is_and_what_became_of_it():
-    assert plain(watch_table(ROWS, ["softmax.py:3: invalid syntax"], "on local (NVIDIA H200)")) == TABLE
+    assert plain(watch_table(ROWS, [PROBLEM], "on local (NVIDIA H200)")) == TABLE
+
+
+@pytest.mark.parametrize(("width", "without"), [(120, "launch"), (90, "matmul.py:12")])
+def test_on_a_narrow_terminal_the_table_leaves_out_what_matters_least(width, without):
+    shown = plain(watch_table(ROWS, [PROBLEM], width=width))
+    assert max(map(len, shown.splitlines())) <= width
+    assert without not in shown.replace("no launch known", "")
+    for part in ("482 µs", "1.12x faster", "stale", "running …", "no launch known: nothing in this file runs lost."):
+        assert part in shown
+
+
+def profiled(microseconds, *, block="64", ci=0.0, size=4096):
+    """Return a profile of one launch: measured with an interval of ± `ci`, or predicted where `ci` is None."""
+    (kernel, *_) = analyze(KERNEL.encode(), "kernels.py").kernels
+    tensor = Tensor((size,), (1,), "float32")
+    launch = Launch(
+        f"{block} {size}", "kernels.py", "scale", Problem((("x_ptr", tensor),)), Config((("BLOCK", Scalar(int(block))),), (), (1, 1, 1)), None,
+    )  # fmt: skip
+    time_us = None if ci is None else TimeDistribution(microseconds, (microseconds - ci, microseconds + ci), 100)
+    info = TargetInfo("local", "gpu", "GPU", None, None, None)
+    profile = Profile(kernel, info, launch, time_us, None, Bottleneck("unknown", 0.0, "measured"))
+    prediction = {launch.id: Prediction(microseconds, (1.0, 9.0), {}, "dram", "GPU")} if ci is None else {}
+    return ProfileResult((profile,), prediction)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "speedup"),
+    [
+        (profiled(100.0, ci=1), profiled(50.0, ci=1, block="128"), 2.0),
+        (profiled(100.0, ci=3), profiled(97.0, ci=3), 1.0),
+        (profiled(100.0, ci=1), profiled(125.0, ci=1), 0.8),
+        (profiled(100.0, ci=None), profiled(80.0, ci=None), 1.25),
+        (profiled(100.0, ci=None), profiled(100.0, ci=None, block="128"), 1.0),
+        (profiled(100.0, ci=None), profiled(50.0, ci=1), None),
+        (profiled(100.0, ci=1), profiled(50.0, ci=1, size=2048), None),
+    ],
+)
+def test_a_change_is_one_of_the_same_work_measured_the_same_way_and_beyond_its_noise(before, after, speedup):
+    assert change_of(before, after) == speedup
 
 
 def test_a_log_has_one_line_for_each_thing_that_happens():
     assert [watch_line(row).text for row in ROWS] == [
         "matmul_kernel  matmul.py:12  482 µs measured · 41 % of the roof · tile-too-small · 1.12x faster · 2 findings",
         "softmax  ops/softmax.py:7  stale: the file cannot be read as it stands",
-        "scale  scale.py:3  running …",
+        "scale  scale.py:3  running",
         "lost  lost.py:3  no launch known: nothing in this file runs lost.",
     ]
 
@@ -254,9 +303,9 @@ def test_a_session_of_edits_from_the_first_profile_to_ctrl_c(fresh_examples):
 
     # Neither of these is worth a line, so the next one is about what does not parse.
     path.write_text(faster + "\n# a comment\n")
-    time.sleep(0.5)
+    time.sleep(0.3)
     os.utime(path)
-    time.sleep(0.5)
+    time.sleep(0.3)
     path.write_text(faster.replace("BLOCK = 1024", "  BLOCK = 1024"))
     assert watch.line() == "scale_shift.py:7: unexpected indent"
     path.write_text(faster)
@@ -276,6 +325,9 @@ def test_a_session_of_edits_from_the_first_profile_to_ctrl_c(fresh_examples):
 
 @pytest.mark.gpu
 def test_on_a_gpu_times_are_measured_and_a_difference_is_one_that_counts(fresh_examples):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch sees no NVIDIA GPU here")
     folder = fresh_examples()
     path = folder / "scale_shift.py"
     good = path.read_text()
@@ -302,10 +354,10 @@ def test_where_nothing_can_be_run_the_source_is_still_judged(workspace):
     (workspace / "tritonforge.toml").write_text('default-target = "gone"\n[targets.gone]\ncommand = ["false"]\n')
     watch = Watching("kernels.py::other", cwd=workspace)
     assert watch.line().startswith("no worker is available, so only the source is judged: ")
-    assert watch.line() == "other  kernels.py:16  source only"
+    assert watch.line() == "other  kernels.py:16  0 findings (source only)"
     text = (workspace / "kernels.py").read_text()
     (workspace / "kernels.py").write_text(text.replace("BLOCK), 0.0", "BLOCK), 2.0"))
-    assert watch.line() == "other  kernels.py:16  source only"
+    assert watch.line() == "other  kernels.py:16  0 findings (source only)"
     assert watch.ended(signal.SIGTERM) == (143, "")
 
 

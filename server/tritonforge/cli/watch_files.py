@@ -12,7 +12,7 @@ from tritonforge.domain.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Problem:
+class Unreadable:
     """Why a file cannot be used as it stands: one line."""
 
     path: Path
@@ -42,7 +42,7 @@ class WatchedFiles:
         """The folders among the arguments."""
         return tuple(self._folders)
 
-    def all(self) -> Iterator[Selected | Problem]:
+    def all(self) -> Iterator[Selected | Unreadable]:
         """Read everything.
 
         Raises:
@@ -51,7 +51,7 @@ class WatchedFiles:
         for one in select([argument for arguments in self._arguments.values() for argument in arguments]):
             yield _judged(one)
 
-    def again(self, path: Path) -> Selected | Problem | None:
+    def again(self, path: Path) -> Selected | Unreadable | None:
         """Read `path` again; None when it is none of the files that were meant, or has no kernel."""
         arguments = self._arguments.get(path)
         within = any(path.is_relative_to(folder) for folder in self._folders)
@@ -60,7 +60,7 @@ class WatchedFiles:
         try:
             found = select(arguments or [str(path)])
         except UsageError as error:
-            return Problem(path, str(error))
+            return Unreadable(path, str(error))
         if not found or path.is_dir():
             return None
         one = found[0] if arguments else replace(found[0], named=False)
@@ -69,8 +69,8 @@ class WatchedFiles:
         return _judged(one)
 
 
-def _judged(one: Selected) -> Selected | Problem:
+def _judged(one: Selected) -> Selected | Unreadable:
     if one.analysis.errors:
         error = one.analysis.errors[0]
-        return Problem(one.path, f"{error.file}:{error.line}: {error.message}")
+        return Unreadable(one.path, f"{error.file}:{error.line}: {error.message}")
     return one

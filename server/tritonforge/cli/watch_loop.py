@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tritonforge.cli.running import Progress, Workspace, open_workspace
 from tritonforge.cli.selecting import Selected
-from tritonforge.cli.watch_files import Problem, WatchedFiles
+from tritonforge.cli.watch_files import Unreadable, WatchedFiles
 from tritonforge.cli.watch_state import state_of, text_digest
 from tritonforge.config import load
 from tritonforge.diagnosis.assessment import Yardstick, error_of, yardstick
@@ -153,7 +153,7 @@ class Watcher:
         for path in real:
             before = {key for key in self._kernels if key[0] == path}
             found = await asyncio.to_thread(self._files.again, path)
-            if isinstance(found, Problem) and not path.exists() and path not in self._files.named:
+            if isinstance(found, Unreadable) and not path.exists() and path not in self._files.named:
                 found = None  # of a folder's files, those that are gone are not missed
             if found is not None:
                 self._take(found)
@@ -161,7 +161,7 @@ class Watcher:
             self._problems.pop(path, None)
             for key in before:
                 self._drop(key)
-        await self._compare()
+        await self._compare(frozenset(real))
         self._refresh()
 
     def _really(self, paths: tuple[Path, ...]) -> list[Path]:
@@ -193,9 +193,9 @@ class Watcher:
                 for one in self._kernels.values():
                     one.state = None
 
-    def _take(self, found: Selected | Problem) -> None:
+    def _take(self, found: Selected | Unreadable) -> None:
         """Take over what a file says now; when it cannot be read, its rows stay and are marked."""
-        if isinstance(found, Problem):
+        if isinstance(found, Unreadable):
             mine = [(key, one) for key, one in self._kernels.items() if key[0] == found.path]
             gone = not found.path.exists()
             self._problem(found.path, found.sentence)
@@ -224,7 +224,7 @@ class Watcher:
                 known.selected, known.kernel = found, kernel
                 known.row = replace(known.row, place=place)
 
-    async def _compare(self) -> None:
+    async def _compare(self, edited: frozenset[Path]) -> None:
         """Queue every kernel whose state is not the one that its row is about."""
         for key, one in tuple(self._kernels.items()):
             if key[0] in self._problems:
@@ -235,15 +235,14 @@ class Watcher:
                     one.row = replace(one.kept, place=one.row.place)
                     self._screen.happened(watch_line(replace(one.row, speedup=None)))
                 continue
+            if key in self._queue and key[0] not in edited:
+                continue
             self._cancel(key)
             one.state, one.lost = None, 0
-            self._enqueue(key)
+            # What somebody is working on goes before what merely follows from it, or waits since the start.
+            self._queue.insert(0 if key[0] in edited else len(self._queue), key)
             one.row = replace(one.row, state="waiting", note="")
         self._wake.set()
-
-    def _enqueue(self, key: Key) -> None:
-        if key not in self._queue:
-            self._queue.append(key)
 
     def _cancel(self, key: Key) -> None:
         """End the job of a kernel that is another one now, and forget that it was waiting."""
@@ -277,7 +276,7 @@ class Watcher:
                 async with open_session(settings, self._target_name) as session:
                     self._footer = f"on {wording.target(session.info)} · Ctrl-C ends"
                     self._problems.pop(self._root, None)
-                    judge = yardstick(session, ceilings=await ceilings_of(session, self._workspaces[self._root].store))
+                    judge = await self._judge(session)
                     first, opened = False, True
                     await self._serve(session, judge)
             except TargetUnreachable as error:
@@ -292,6 +291,12 @@ class Watcher:
                     self._wake.clear()
                     await self._woken()
 
+    async def _judge(self, session: Session) -> Yardstick | None:
+        """Return the GPU to judge by; where its ceilings cannot be measured, public figures stand in."""
+        with contextlib.suppress(JobError):
+            return yardstick(session, ceilings=await ceilings_of(session, self._workspaces[self._root].store))
+        return yardstick(session)
+
     async def _only_source(self, why: str) -> None:
         """Without a worker there is still the source: judge that, whenever it changes."""
         self._footer = "no worker is available, so only the source is judged · Ctrl-C ends"
@@ -303,7 +308,7 @@ class Watcher:
                 workload = self._workload(key, one)
                 (judged,) = inspect_source(one.selected.analysis, (one.kernel,), workload.settings, note="source only")
                 one.state = await asyncio.to_thread(state_of, workload, one.kernel)
-                one.row = replace(one.row, findings=len(judged.findings), state="failed", note="source only")
+                one.row = replace(one.row, findings=len(judged.findings), state="fresh", note="source only")
                 self._screen.happened(watch_line(one.row))
             self._refresh()
             await self._woken()
@@ -355,12 +360,14 @@ class Watcher:
         selected, kernel = one.selected, one.kernel
         workload = self._workload(key, one)
         read = functools.partial(asyncio.to_thread, state_of, workload, kernel)
-        one.row = replace(one.row, state="running", note="running …")
+        one.row = replace(one.row, state="running", note="")
         self._refresh()
         one.state = one.running = await read()
+        old: list[str] = []
+        workload.on_stale = lambda _, why: old.append(f"on launches recorded earlier: {why}")
         subject = await workload.subject_of(kernel, session)
         one.state = one.running = await read()  # what was recorded just now is part of it
-        self.note(key, f"running on {wording.plural(len(subject.calls), 'call')} …")
+        self.note(key, "")
         result, _ = await profile(subject, session, judge, budget_s=BUDGET_S, store=workload.store)
         findings = {(f.code, f.range): f for one_of in result.profiles for f in one_of.findings}
         kept = wanted(tuple(findings.values()), selected.analysis.file, workload.settings)
@@ -368,15 +375,14 @@ class Watcher:
         one.row = watch_row(one.kernel, result, speedup=speedup, findings=len(kept))
         if one.row.state == "fresh":
             one.result = result
+            one.row = replace(one.row, note="; ".join(old))
         self._screen.happened(watch_line(one.row))
 
     def _workload(self, key: Key, one: _Watched) -> FileWorkload:
         workspace: Workspace = self._workspaces[one.selected.root]
-        workload = workspace.workload(
+        return workspace.workload(
             one.selected, allow_run=self._allow_run, progress=_Said(self, key), named=self._selected.values()
         )
-        workload.on_stale = lambda _, why: self.note(key, f"on old launches: {why}")
-        return workload
 
     def _refresh(self) -> None:
         with contextlib.suppress(BlockingIOError):  # a terminal that is stopped; the next one shows it

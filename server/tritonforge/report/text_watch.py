@@ -9,7 +9,7 @@ from typing import Literal
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.results import ProfileResult
 from tritonforge.report import wording
-from tritonforge.report.text import BLANK, Line, Span, Style, line, shortened, table
+from tritonforge.report.text import BLANK, WIDTH, Line, Span, Style, indent, line, shortened, table, wrap
 
 WatchState = Literal["waiting", "running", "fresh", "stale", "failed"]
 
@@ -68,17 +68,38 @@ def _why(result: ProfileResult) -> str:
     return first.bottleneck.reason or "; ".join(first.missing) or "no time is known"
 
 
-def watch_table(rows: Sequence[WatchRow], problems: Sequence[str] = (), footer: str = "") -> list[Line]:
-    """Return the table, what is wrong with files below it, and a last line."""
+def watch_table(
+    rows: Sequence[WatchRow], problems: Sequence[str] = (), footer: str = "", *, width: int | None = None
+) -> list[Line]:
+    """Return the table, why rows have no numbers below each, what is wrong with files, and a last line.
+
+    With a `width` in columns, what matters least is left out until the table fits: launches, then places.
+    """
     out: list[Line] = []
     if rows:
-        heads = ("kernel", "", "launch", "time", "", "of roof", "bottleneck", "change", "findings", "")
-        heading = [Span(text, "muted") for text in heads]
-        out += table([heading, *(_cells(row) for row in rows)], right=(3, 5, 8))
-    out += [line(Span(problem, "bad")) for problem in problems]
+        body = _fitted(rows, width)
+        out.append(body[0])
+        for row, shown in zip(rows, body[1:], strict=True):
+            out.append(shown)
+            if row.note:
+                style: Style = "bad" if row.state == "failed" else "muted"
+                out += indent(wrap([Span(row.note, style)], width=max(20, (width or WIDTH) - 2)), 2)
+    out += [one for problem in problems for one in wrap([Span(problem, "bad")], width=width or WIDTH, hanging=2)]
     if footer:
         out += [BLANK, line(Span(footer, "muted"))] if out else [line(Span(footer, "muted"))]
     return out
+
+
+def _fitted(rows: Sequence[WatchRow], width: int | None) -> list[Line]:
+    heads = ("kernel", "", "launch", "time", "", "of roof", "bottleneck", "change", "findings", "")
+    cells = [[Span(text, "muted") for text in heads], *(_cells(row) for row in rows)]
+    for left_out in ((), (2,), (2, 1), (2, 1, 8)):
+        columns = [column for column in range(len(heads)) if column not in left_out]
+        right = [columns.index(column) for column in (3, 5, 8) if column in columns]
+        shown = table([[row[column] for column in columns] for row in cells], right=right)
+        if width is None or max(len(one.text) for one in shown) <= width:
+            break
+    return shown
 
 
 def watch_line(row: WatchRow) -> Line:
@@ -88,13 +109,15 @@ def watch_line(row: WatchRow) -> Line:
         return line(*head, Span("stale", "warn"), f": {row.note}")
     if row.state != "fresh":
         return line(*head, Span(row.note or row.state, "bad" if row.state == "failed" else "muted"))
-    facts: list[Span | str] = [Span(wording.time_us(row.time_us), "number"), f" {row.provenance}"]
+    facts: list[Span | str] = []
+    if row.time_us is not None:
+        facts += [Span(wording.time_us(row.time_us), "number"), f" {row.provenance} · "]
     if row.fraction is not None:
-        facts.append(f" · {wording.percent(row.fraction)} of the roof")
-    facts.append(f" · {row.bottleneck}")
-    if row.speedup is not None:
-        facts += [" · ", _change(row)]
-    facts.append(f" · {wording.plural(row.findings or 0, 'finding')}")
+        facts.append(f"{wording.percent(row.fraction)} of the roof · ")
+    facts += [f"{row.bottleneck} · "] if row.bottleneck else []
+    facts += [_change(row), " · "] if row.speedup is not None else []
+    facts.append(wording.plural(row.findings or 0, "finding"))
+    facts += [Span(f" ({row.note})", "muted")] if row.note else []
     return line(*head, *facts)
 
 
@@ -133,8 +156,6 @@ def _change(row: WatchRow) -> Span:
 
 
 def _state(row: WatchRow) -> Span:
-    if row.state == "fresh":
-        return Span(row.note, "muted")
-    style: Style = {"failed": "bad", "stale": "warn", "running": "code"}.get(row.state, "muted")  # type: ignore[assignment]
-    text = f"stale: {row.note}" if row.state == "stale" else row.note or row.state
-    return Span(text, style)
+    styles: dict[WatchState, Style] = {"failed": "bad", "stale": "warn", "running": "code", "waiting": "muted"}
+    words: dict[WatchState, str] = {"fresh": "", "running": "running …"}
+    return Span(words.get(row.state, row.state), styles.get(row.state, "plain"))

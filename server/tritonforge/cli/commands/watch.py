@@ -119,7 +119,7 @@ class _Table(Screen):
 
     def show(self, rows: list[WatchRow], problems: list[str], footer: str) -> None:
         """Draw it anew."""
-        texts = list(styled(watch_table(rows, problems, footer), self._console.encoding))
+        texts = list(styled(watch_table(rows, problems, footer, width=self._console.width), self._console.encoding))
         for text in texts:
             # A wrapped row would tear the table apart.
             text.no_wrap, text.overflow = True, "ellipsis"
