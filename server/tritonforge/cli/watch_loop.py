@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from tritonforge.cli.running import Progress, Workspace, open_workspace
 from tritonforge.cli.selecting import Selected
 from tritonforge.cli.watch_files import Unreadable, WatchedFiles
+from tritonforge.cli.watch_kernel import Key, Screen, Watched
 from tritonforge.cli.watch_state import state_of, text_digest
 from tritonforge.config import load
 from tritonforge.diagnosis.assessment import Yardstick, error_of, yardstick
@@ -20,31 +20,17 @@ from tritonforge.diagnosis.inspect_file import inspect_source, wanted
 from tritonforge.diagnosis.profile_kernel import profile
 from tritonforge.diagnosis.since import change_of
 from tritonforge.domain.errors import NoLaunchKnown, TargetUnreachable, TritonForgeError
-from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.results import ProfileResult
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session, open_session
 from tritonforge.profiling.ceilings import ceilings_of
 from tritonforge.report import wording
-from tritonforge.report.text import Line, line
+from tritonforge.report.text import line
 from tritonforge.report.text_watch import WatchRow, watch_line, watch_row
 from tritonforge.workload.gather import FileWorkload
 from tritonforge.workload.watching import SETTINGS, Watch
 
 BUDGET_S = 5.0
 """Seconds for measuring one kernel: an answer while one still remembers the edit."""
-
-Key = tuple[Path, str]
-
-
-class Screen(Protocol):
-    """Where results are seen."""
-
-    def show(self, rows: list[WatchRow], problems: list[str], footer: str) -> None:
-        """Show everything as it is now; called whenever anything has changed."""
-
-    def happened(self, what: Line) -> None:
-        """Show one thing that happened; what a live table shows anyway need not be said."""
 
 
 class _Said(Progress):
@@ -57,22 +43,6 @@ class _Said(Progress):
     def say(self, text: str) -> None:
         """Show `text`."""
         self._watcher.note(self._key, text)
-
-
-@dataclass
-class _Watched:
-    """One kernel. `state` is that of the row's numbers (None: to be profiled), `running` that of a job under way."""
-
-    selected: Selected
-    kernel: Kernel
-    row: WatchRow
-    state: str | None = None
-    running: str | None = None
-    result: ProfileResult | None = None
-    kept: WatchRow | None = None
-    """The row as it was before its file could not be read."""
-    lost: int = 0
-    """Workers that ended while they worked for it, since it last changed."""
 
 
 class Watcher:
@@ -93,7 +63,7 @@ class Watcher:
         self._root = root
         self._workspaces = {root: open_workspace(root)}
         self._selected: dict[Path, Selected] = {}
-        self._kernels: dict[Key, _Watched] = {}
+        self._kernels: dict[Key, Watched] = {}
         self._problems: dict[Path, str] = {}
         self._digests: dict[Path, str] = {}
         self._queue: list[Key] = []
@@ -219,7 +189,7 @@ class Watcher:
             known = self._kernels.get((found.path, kernel.name))
             if known is None:
                 row = WatchRow(kernel.name, place)
-                self._kernels[found.path, kernel.name] = _Watched(found, kernel, row)
+                self._kernels[found.path, kernel.name] = Watched(found, kernel, row)
             else:
                 known.selected, known.kernel = found, kernel
                 known.row = replace(known.row, place=place)
@@ -338,7 +308,7 @@ class Watcher:
             if not task.cancelled() and (error := task.exception()) is not None:
                 self._failed(key, one, error)
 
-    def _failed(self, key: Key, one: _Watched, error: BaseException) -> None:
+    def _failed(self, key: Key, one: Watched, error: BaseException) -> None:
         """Put into the row why there is no profile; a worker that has ended is replaced, once for one state."""
         if isinstance(error, TargetUnreachable):
             one.lost += 1
@@ -356,7 +326,7 @@ class Watcher:
         if isinstance(error, TargetUnreachable):
             raise error
 
-    async def _profile(self, key: Key, one: _Watched, session: Session, judge: Yardstick | None) -> None:
+    async def _profile(self, key: Key, one: Watched, session: Session, judge: Yardstick | None) -> None:
         selected, kernel = one.selected, one.kernel
         workload = self._workload(key, one)
         read = functools.partial(asyncio.to_thread, state_of, workload, kernel)
@@ -378,7 +348,7 @@ class Watcher:
             one.row = replace(one.row, note="; ".join(old))
         self._screen.happened(watch_line(one.row))
 
-    def _workload(self, key: Key, one: _Watched) -> FileWorkload:
+    def _workload(self, key: Key, one: Watched) -> FileWorkload:
         workspace: Workspace = self._workspaces[one.selected.root]
         return workspace.workload(
             one.selected, allow_run=self._allow_run, progress=_Said(self, key), named=self._selected.values()

@@ -16,6 +16,7 @@ WatchState = Literal["waiting", "running", "fresh", "stale", "failed"]
 _LAUNCH = 30
 _NAME = 30
 _PLACE = 28
+_RUNNING = Span("running …", "code")
 
 
 @dataclass(frozen=True)
@@ -91,13 +92,15 @@ def watch_table(
 
 
 def _fitted(rows: Sequence[WatchRow], width: int | None) -> list[Line]:
-    heads = ("kernel", "", "launch", "time", "", "of roof", "bottleneck", "change", "findings", "")
+    heads = ("kernel", "", "launch", "time", "", "of roof", "bottleneck", "change".ljust(12), "findings", "")
     cells = [[Span(text, "muted") for text in heads], *(_cells(row) for row in rows)]
     for left_out in ((), (2,), (2, 1), (2, 1, 8)):
         columns = [column for column in range(len(heads)) if column not in left_out]
         right = [columns.index(column) for column in (3, 5, 8) if column in columns]
         shown = table([[row[column] for column in columns] for row in cells], right=right)
-        if width is None or max(len(one.text) for one in shown) <= width:
+        # As wide as with a kernel that is running: no column should come and go with that.
+        widest = table([[*(row[column] for column in columns[:-1]), _RUNNING] for row in cells], right=right)
+        if width is None or max(len(one.text) for one in widest) <= width:
             break
     return shown
 
@@ -156,6 +159,7 @@ def _change(row: WatchRow) -> Span:
 
 
 def _state(row: WatchRow) -> Span:
-    styles: dict[WatchState, Style] = {"failed": "bad", "stale": "warn", "running": "code", "waiting": "muted"}
-    words: dict[WatchState, str] = {"fresh": "", "running": "running …"}
-    return Span(words.get(row.state, row.state), styles.get(row.state, "plain"))
+    styles: dict[WatchState, Style] = {"failed": "bad", "stale": "warn", "waiting": "muted"}
+    if row.state == "running":
+        return _RUNNING
+    return Span("" if row.state == "fresh" else row.state, styles.get(row.state, "plain"))

@@ -18,7 +18,8 @@ from rich.live import Live
 from tritonforge.cli.rendering import print_lines, styled
 from tritonforge.cli.running import no_run_option, run, target_option, warn
 from tritonforge.cli.watch_files import WatchedFiles
-from tritonforge.cli.watch_loop import Screen, Watcher
+from tritonforge.cli.watch_kernel import Screen
+from tritonforge.cli.watch_loop import Watcher
 from tritonforge.config import workspace_root
 from tritonforge.report.text import Line
 from tritonforge.report.text_watch import WatchRow, watch_table
