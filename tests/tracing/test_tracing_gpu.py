@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.gpu
+torch = pytest.importorskip("torch")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
+]
 HERE = Path(__file__).parent
 
 PROGRAM = """
