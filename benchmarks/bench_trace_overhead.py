@@ -5,9 +5,12 @@ Two loops, each in fresh processes that alternate between traced and alone:
 - training: a transformer block of liger operators (RMSNorm, SwiGLU, cross entropy) with AdamW, forward and backward;
 - inference: 48 layers of small launches, as decoding with batch 1 makes them, where host time is what counts.
 
-    python benchmarks/bench_trace_overhead.py [--pairs 7] [--steps 200] [-o benchmarks/results/trace_overhead.json]
+    python benchmarks/bench_trace_overhead.py [--loops training inference] [--pairs 7] [--steps 200]
+        [-o benchmarks/results/trace_overhead.json]
 
-prints the median ratio (traced / alone) with a bootstrap 95 % interval, and exits with 1 when one is above 5 %.
+prints each pair when it is measured and writes what there is so far to the file, so that a run that is cut off has told
+what it knew. At the end it prints the median ratio (traced / alone) with a bootstrap 95 % interval, and exits with 1 when
+one is above 5 %.
 """
 
 from __future__ import annotations
@@ -20,12 +23,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 LIMIT = 1.05
+WARM_UP = 30
+"""Steps of each process before its steps are timed."""
+
+Pair = tuple[float, float]
+"""The median step in ms of a process alone, and of one that is traced."""
 
 
-def training(torch, steps):
+def training(torch: Any, steps: int) -> float:
+    """Return the median step in ms of training a small transformer of liger operators."""
     from liger_kernel.ops.cross_entropy import LigerCrossEntropyFunction
     from liger_kernel.ops.rms_norm import LigerRMSNormFunction
     from liger_kernel.ops.swiglu import LigerSiLUMulFunction
@@ -51,10 +62,10 @@ def training(torch, steps):
     tokens = torch.randint(0, words, (batch, length), device="cuda")
     targets = torch.randint(0, words, (batch * length,), device="cuda")
 
-    def norm(x, weight):
+    def norm(x: Any, weight: Any) -> Any:
         return LigerRMSNormFunction.apply(x, weight, 1e-6)
 
-    def step():
+    def step() -> None:
         x = embed(tokens)
         for block in blocks:
             q, k, v = block.qkv(norm(x, block.norm1)).view(batch, length, 3, 16, 64).permute(2, 0, 3, 1, 4)
@@ -71,7 +82,8 @@ def training(torch, steps):
     return timed(torch, step, steps)
 
 
-def inference(torch, steps):
+def inference(torch: Any, steps: int) -> float:
+    """Return the median step in ms of decoding with batch 1."""
     from liger_kernel.ops.rms_norm import LigerRMSNormFunction
     from liger_kernel.ops.swiglu import LigerSiLUMulFunction
 
@@ -85,7 +97,7 @@ def inference(torch, steps):
     x0 = torch.randn(1, 1, width, **options)
 
     @torch.inference_mode()
-    def step():
+    def step() -> Any:
         x = x0
         for _ in range(layers):
             y = LigerRMSNormFunction.apply(x, weight, 1e-6)
@@ -95,9 +107,9 @@ def inference(torch, steps):
     return timed(torch, step, steps)
 
 
-def timed(torch, step, steps):
+def timed(torch: Any, step: Callable[[], object], steps: int) -> float:
     """Return the median step in ms, after warm-up: each step is timed to its end on the GPU."""
-    for _ in range(30):
+    for _ in range(WARM_UP):
         step()
     torch.cuda.synchronize()
     taken = []
@@ -109,59 +121,85 @@ def timed(torch, step, steps):
     return statistics.median(taken)
 
 
-LOOPS = {"training": training, "inference": inference}
+LOOPS: dict[str, Callable[[Any, int], float]] = {"training": training, "inference": inference}
 
 
-def one(name, steps, traced, folder):
+def one(name: str, steps: int, report: Path | None = None) -> float:
+    """Run a loop in a process of its own, traced when there is a `report` to write; return its median step in ms."""
     command = [sys.executable, str(Path(__file__).resolve()), "--loop", name, "--steps", str(steps)]
-    if traced:
-        command = [sys.executable, "-m", "tritonforge", "trace", "-o", f"{folder}/{name}.json", "--", *command]
+    if report is not None:
+        command = [sys.executable, "-m", "tritonforge", "trace", "-o", str(report), "--", *command]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{name} failed:\n{done.stderr[-3000:]}")
     return float(done.stdout.strip().splitlines()[-1])
 
 
-def interval(ratios):
+def measured(name: str, pairs: int, steps: int, folder: Path) -> Iterator[dict[str, Any]]:
+    """Measure a loop; yields what is known of it after each pair."""
+    one(name, 5)  # compiles
+    report = folder / f"{name}.json"
+    found: list[Pair] = []
+    for i in range(pairs):
+        times = {traced: one(name, steps, report if traced else None) for traced in (i % 2 == 1, i % 2 == 0)}
+        found.append((times[False], times[True]))
+        yield summary(found, json.loads(report.read_text()), steps)
+
+
+def summary(pairs: list[Pair], report: dict[str, Any], steps: int) -> dict[str, Any]:
+    """Return the ratios of `pairs`, and what the last traced process recorded."""
+    ratios = [traced / alone for alone, traced in pairs]
+    launches = report["launches"]
+    return {
+        "pairs_ms": pairs,
+        "ratio": statistics.median(ratios),
+        "ratio_ci95": interval(ratios),
+        "distinct_launches": len(launches),
+        "launches_a_step": sum(one["count"] for one in launches) / (steps + WARM_UP),
+        "host_calls": len(report["calls"]),
+        "timed": sum(one["time_us"] is not None for one in launches),
+        "failures": report["failures"],
+    }
+
+
+def interval(ratios: list[float]) -> Pair:
+    """Return a bootstrap 95 % interval of the median."""
     source = random.Random(0)
     medians = sorted(statistics.median(source.choices(ratios, k=len(ratios))) for _ in range(4000))
     return medians[100], medians[3899]
 
 
-def main():
+def main() -> int:
+    """Measure the loops that were asked for, printing and writing as it goes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--loops", nargs="+", choices=LOOPS, default=list(LOOPS))
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--loop", choices=LOOPS, help=argparse.SUPPRESS)
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
-    if options.loop:
-        import torch
+    import torch
 
+    if options.loop:
         print(LOOPS[options.loop](torch, options.steps))
         return 0
-    results = {}
+    about = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "python": sys.version.split()[0]}
+    results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name in LOOPS:
-            one(name, 5, traced=False, folder=folder)  # compiles
-            pairs = []
-            for i in range(options.pairs):
-                order = (False, True) if i % 2 == 0 else (True, False)
-                times = {traced: one(name, options.steps, traced, folder) for traced in order}
-                pairs.append((times[False], times[True]))
-            report = json.loads(Path(folder, f"{name}.json").read_text())
-            ratios = [traced / alone for alone, traced in pairs]
-            launches = report["launches"]
-            results[name] = {
-                "pairs_ms": pairs,
-                "ratio": statistics.median(ratios),
-                "ratio_ci95": interval(ratios),
-                "distinct_launches": len(launches),
-                "launches_a_step": sum(one["count"] for one in launches) / (options.steps + 30),
-                "host_calls": len(report["calls"]),
-                "timed": sum(one["time_us"] is not None for one in launches),
-                "failures": report["failures"],
-            }
+        for name in options.loops:
+            for result in measured(name, options.pairs, options.steps, Path(folder)):
+                results[name] = result
+                alone, traced = result["pairs_ms"][-1]
+                print(f"{name}: alone {alone:.3f} ms, traced {traced:.3f} ms, ratio {traced / alone:.4f}", flush=True)
+                if options.output:
+                    written = {**about, "pairs": options.pairs, "steps": options.steps, "loops": results}
+                    options.output.write_text(json.dumps(written, indent=2) + "\n")
+    print_table(results)
+    return int(any(result["ratio"] > LIMIT for result in results.values()))
+
+
+def print_table(results: dict[str, dict[str, Any]]) -> None:
+    """Print medians and ratios as Markdown."""
     print("| loop | launches a step | alone, ms | traced, ms | ratio | 95 % |\n| --- | --- | --- | --- | --- | --- |")
     for name, result in results.items():
         alone, traced = (statistics.median(pair[i] for pair in result["pairs_ms"]) for i in (0, 1))
@@ -170,12 +208,6 @@ def main():
             f"| {name} | {result['launches_a_step']:.0f} | {alone:.3f} | {traced:.3f} "
             f"| {result['ratio']:.4f} | {low:.4f} to {high:.4f} |"
         )
-    if options.output:
-        import torch
-
-        about = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "python": sys.version.split()[0]}
-        options.output.write_text(json.dumps({**about, "loops": results}, indent=2) + "\n")
-    return int(any(result["ratio"] > LIMIT for result in results.values()))
 
 
 if __name__ == "__main__":
