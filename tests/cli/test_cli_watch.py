@@ -358,6 +358,15 @@ def test_where_nothing_can_be_run_the_source_is_still_judged(workspace):
     text = (workspace / "kernels.py").read_text()
     (workspace / "kernels.py").write_text(text.replace("BLOCK), 0.0", "BLOCK), 2.0"))
     assert watch.line() == "other  kernels.py:16  0 findings (source only)"
+    settings = (workspace / "tritonforge.toml").read_text()
+    (workspace / "tritonforge.toml").write_text(settings + "[tragets.x]\n")
+    assert "Did you mean 'targets'?" in watch.line()
+    (workspace / "tritonforge.toml").write_text(settings.replace("[targets.gone]", "[targets.other]"))
+    assert "gone" in watch.line()
+    # With other targets it is tried again.
+    (workspace / "tritonforge.toml").write_text(settings.replace('"false"', '"sh", "-c", "exit 3"'))
+    assert "ended with status 3" in watch.line()
+    assert watch.line() == "other  kernels.py:16  0 findings (source only)"
     assert watch.ended(signal.SIGTERM) == (143, "")
 
 

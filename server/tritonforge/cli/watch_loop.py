@@ -19,7 +19,7 @@ from tritonforge.diagnosis.assessment import Yardstick, error_of, yardstick
 from tritonforge.diagnosis.inspect_file import inspect_source, wanted
 from tritonforge.diagnosis.profile_kernel import profile
 from tritonforge.diagnosis.since import change_of
-from tritonforge.domain.errors import NoLaunchKnown, TargetUnreachable, TritonForgeError
+from tritonforge.domain.errors import NoLaunchKnown, TargetUnreachable, TritonForgeError, UsageError
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session, open_session
 from tritonforge.profiling.ceilings import ceilings_of
@@ -237,7 +237,7 @@ class Watcher:
 
     async def _work(self) -> None:
         """Keep one worker, and have it profile what is queued."""
-        first = True
+        first, begun = True, False
         while True:
             self._reopen = False
             settings = self._workspaces[self._root].settings
@@ -247,12 +247,13 @@ class Watcher:
                     self._footer = f"on {wording.target(session.info)} · Ctrl-C ends"
                     self._problems.pop(self._root, None)
                     judge = await self._judge(session)
-                    first, opened = False, True
+                    first, begun, opened = False, True, True
                     await self._serve(session, judge)
-            except TargetUnreachable as error:
-                if first and self._target_name is not None:
+            except (TargetUnreachable, UsageError) as error:
+                if not begun and (self._target_name is not None or isinstance(error, UsageError)):
                     raise
-                if first:
+                begun = True
+                if first and isinstance(error, TargetUnreachable):
                     await self._only_source(str(error))
                     continue
                 if not opened:  # it will be tried again when something is saved
@@ -268,10 +269,10 @@ class Watcher:
         return yardstick(session)
 
     async def _only_source(self, why: str) -> None:
-        """Without a worker there is still the source: judge that, whenever it changes."""
+        """Without a worker there is still the source: judge that, whenever it changes, until targets are others."""
         self._footer = "no worker is available, so only the source is judged · Ctrl-C ends"
         self._problem(self._root, f"no worker is available, so only the source is judged: {why}")
-        while True:
+        while not self._reopen:
             while self._queue:
                 key = self._queue.pop(0)
                 one = self._kernels[key]
