@@ -9,8 +9,8 @@ Two loops, each in fresh processes that alternate between traced and alone:
         [-o benchmarks/results/trace_overhead.json]
 
 prints each pair when it is measured and writes what there is so far to the file, so that a run that is cut off has told
-what it knew. At the end it prints the median ratio (traced / alone) with a bootstrap 95 % interval, and exits with 1 when
-one is above 5 %.
+what it knew. At the end it prints the median ratio (traced / alone) with a bootstrap 95 % interval, and exits with 1
+when one is above 5 %.
 """
 
 from __future__ import annotations
