@@ -206,6 +206,19 @@ def test_a_log_has_one_line_for_each_thing_that_happens():
 # --- as a process -----------------------------------------------------------------------------------------------------
 
 
+STARTED = []
+
+
+@pytest.fixture(autouse=True)
+def none_left():
+    """A test that fails leaves no process either."""
+    yield
+    for process in STARTED:
+        process.kill()
+        process.wait(20)
+    STARTED.clear()
+
+
 class Watching:
     """A running `tritonforge watch`, its output line by line."""
 
@@ -214,6 +227,7 @@ class Watching:
             [sys.executable, "-m", "tritonforge", "watch", *map(str, arguments)],
             cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
+        STARTED.append(self.process)
         self._lines = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -389,6 +403,7 @@ def test_a_terminal_gets_a_table_and_its_cursor_back(workspace, by):
         [sys.executable, "-m", "tritonforge", "watch", "kernels.py", "--target", "slow"],
         cwd=workspace, stdout=theirs, stderr=theirs, stdin=theirs, env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
     )  # fmt: skip
+    STARTED.append(process)
     os.close(theirs)
     shown = b""
 
