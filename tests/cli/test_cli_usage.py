@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,8 +24,6 @@ def scale(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 def tritonforge(
     *arguments: object, cwd: Path, timeout: float = 120, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    import os
-
     return subprocess.run(
         [sys.executable, "-m", "tritonforge", *map(str, arguments)],
         cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False, env={**os.environ, **environment},
@@ -199,3 +198,18 @@ def test_of_two_kernels_of_one_name_the_last_is_meant(workspace):
     done = tritonforge("analyze", "kernels.py::scale", "--no-run", "--format", "json", cwd=workspace)
     (kernel,) = json.loads(done.stdout)["kernels"]
     assert kernel["line"] > 8
+
+
+def test_a_folder_of_several_kernels_where_one_is_wanted(workspace):
+    (workspace / "more.py").write_text(KERNEL)
+    says(tritonforge("profile", ".", cwd=workspace), 2, "several files", "kernels.py::scale, more.py::scale")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_pipes_and_devices_are_not_waited_for(workspace):
+    os.mkfifo(workspace / "pipe.py")
+    os.mkfifo(workspace / "run.ncu-rep")
+    done = tritonforge("analyze", "--no-run", "--format", "json", ".", cwd=workspace, timeout=60)
+    assert [k["file"] for k in json.loads(done.stdout)["kernels"]] == ["kernels.py"]
+    says(tritonforge("profile", "kernels.py", "--report", "run.ncu-rep", cwd=workspace, timeout=60), 2, "not a file")
+    says(tritonforge("analyze", "/dev/zero", cwd=workspace, timeout=60), 2, "/dev/zero is not a file")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from tritonforge.config import workspace_name, workspace_root
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import FileAnalysis, Kernel
 from tritonforge.workload.index_files import python_files
+
+_MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -63,9 +66,16 @@ def select_one(argument: str) -> Selected:
     Raises:
         UsageError: also when it is not clear which kernel is meant.
     """
-    (selected,) = select([argument]) or (None,)
+    path = argument.partition("::")[0]
+    found = select([argument])
+    if len(found) > 1:
+        names = [f"{os.path.relpath(one.path)}::{k.name}" for one in found for k in one.kernels]
+        more = f", … {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        raise UsageError(
+            f"{path} holds several files with kernels.", f"Name one kernel ({', '.join(names[:_MOST_NAMES])}{more})."
+        )
+    selected = found[0] if found else None
     if selected is None or len(selected.kernels) != 1:
-        path = argument.partition("::")[0]
         names = ", ".join(k.name for k in selected.kernels) if selected else ""
         if not names:
             problem = selected.analysis.errors[0] if selected and selected.analysis.errors else None
@@ -98,6 +108,11 @@ def _merge(first: Selected, second: Selected) -> Selected:
 
 def _read(path: Path, *, named: bool) -> Selected:
     try:
+        mode = path.stat().st_mode
+        if not (
+            stat.S_ISREG(mode) or stat.S_ISFIFO(mode)
+        ):  # a pipe may be somebody's <(git show …); a device may never end
+            raise UsageError(f"{path} is not a file.", "Name a Python file or a folder.")
         data = path.read_bytes()
     except FileNotFoundError:
         raise UsageError(f"{path} does not exist.") from None
@@ -110,8 +125,9 @@ def _read(path: Path, *, named: bool) -> Selected:
 
 
 def _python_files(folder: Path) -> Iterator[Path]:
-    for path, _ in python_files(folder):
-        if b"triton" in _peek(Path(path)):
+    for path, found in python_files(folder):
+        # Reading a pipe would wait for its writer, who may never come.
+        if found is not None and stat.S_ISREG(found.st_mode) and b"triton" in _peek(Path(path)):
             yield Path(path)
 
 

@@ -30,6 +30,10 @@ def read_report(path: Path, functions: Collection[str] | None = None) -> tuple[R
         ReportError: the file is missing, of another kind, cut off or empty, or nothing here can read reports.
     """
     try:
+        if not path.is_dir() and path.exists() and not path.is_file():  # a pipe would be waited for, and is read twice
+            raise ReportError(
+                f"{path} is not a file.", "Give a .ncu-rep file that ncu -o or Nsight Compute has written."
+            )
         with path.open("rb") as stream:
             start = stream.read(len(_MAGIC))
     except OSError as error:
