@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,15 @@ from tritonforge.workload.tracing_reading import read_trace
 
 RECORDING = ("worker.tracing.recording",)
 """What is started in each process."""
+
+_CRASHES = {
+    int(signal.SIGKILL): "SIGKILL, which the system sends when memory runs out",
+    **{
+        int(number): number.name
+        for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
+    },
+}
+"""Signals that end a program which did not mean to end, with what is to be said of them."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,7 @@ def trace_command(
         if look is not None:
             look(injection)
         trace, kept = read_trace(tuple(command), root, injection.spools())
-        failures = (*_around(command, injection, left), *trace.failures)
+        failures = (*_around(command, injection, code, left), *trace.failures)
         return Traced(code, replace(trace, failures=failures, python=injection.processes()), kept)
 
 
@@ -77,9 +87,12 @@ def store_calls(traced: Traced, root: Path, store: Store) -> None:
         keep(store, resolved.kernel, calls, "trace", read)
 
 
-def _around(command: Sequence[str], injection: Injection, left: int) -> list[TracedFailure]:
+def _around(command: Sequence[str], injection: Injection, code: int, left: int) -> list[TracedFailure]:
     """Return why processes of the command may be missing."""
     failures = [TracedFailure("", f"recording could not be started: {reason}") for reason in injection.failed()]
+    if code - 128 in _CRASHES:
+        how = _CRASHES[code - 128]
+        failures.append(TracedFailure("", f"the command was ended by {how}; what it launched before is here"))
     if left:
         many = "1 process" if left == 1 else f"{left} processes"
         failures.append(

@@ -52,7 +52,8 @@ def read_trace(command: tuple[str, ...], root: Path, spools: Sequence[Spool]) ->
     launches = distinct(one.noun() for one in seen.values())
     calls = _calls(spools, sources, seen)
     failures = [failure for spool in spools for failure in spool.failures]
-    kept = _repeatable(seen.values(), calls, failures)
+    again = [one for one in calls if (root / one.call.file).is_file()]
+    kept = _repeatable(seen.values(), again, failures)
     beyond = sum(spool.beyond for spool in spools)
     if beyond:
         failures.append(TracedFailure("", f"{beyond} more launches were made than are told apart here"))
@@ -97,7 +98,10 @@ def _calls(spools: Sequence[Spool], sources: Sources, seen: dict[str, _Seen]) ->
 
 
 def _repeatable(seen: Iterable[_Seen], calls: Sequence[HostCall], failures: list[TracedFailure]) -> Repeatable:
-    """Return the calls to keep for each kernel; launches that no host call makes are repeated directly if possible."""
+    """Return the calls to keep for each kernel; launches that no host call makes are repeated directly if possible.
+
+    `calls` are those of functions that are in a file still: not of a notebook's cell.
+    """
     by_kernel: dict[tuple[str, str, int], list[_Seen]] = {}
     for one in seen:
         kernel = one.resolved.kernel
