@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from tritonforge.cli.rendering import print_lines
 from tritonforge.cli.running import Progress, Workspace, open_workspace, run, warn
@@ -55,11 +56,17 @@ def output_option() -> Callable[[Any], Any]:
 
 
 def alone(kernel: str | None, report: Path | None) -> None:
-    """Refuse what is about one kernel beside a program.
+    """Refuse what is about one kernel beside a program, rather than pass over it.
 
     Raises:
         click.UsageError: when there is any.
     """
+    source = click.get_current_context().get_parameter_source
+    if source("no_run") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--no-run forbids to run what stands after --. Leave one of them out.")
+    for name, what in (("counters", "--counters"), ("pin", "--launch")):
+        if source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{what} is for one kernel, not for a whole program.")
     for given, what in ((kernel, "PATH::KERNEL"), (report, "--report")):
         if given is not None:
             raise click.UsageError(f"{what} and -- COMMAND are two different profiles.")
