@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tritonforge.domain.launch import Scalar
-from tritonforge.workload.specs.errors import nearest
+from tritonforge.workload.specs.errors import SpecError, nearest
 from tritonforge.workload.specs.expressions import Scope, number
 from tritonforge.workload.specs.syntax import Apply, Binary, Constant, Name, Node, Sequence, Sign
 
 _SIGNS = ("+", "-", "*", "//", "%")
 _FUNCTIONS = {"cdiv": 2, "min": 2, "max": 2, "next_power_of_2": 1}
+_MOST_PROGRAMS = 2**31 - 1  # along the first axis, the longest
 _STRENGTH = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
 
 
@@ -25,7 +26,21 @@ def grid_of(node: Node, scope: Scope, parameters: Collection[str]) -> tuple[str,
     axes = node.items if isinstance(node, Sequence) else (node,)
     if not 1 <= len(axes) <= 3:
         raise scope.place.error(node.at, f"a grid has one to three axes, not {len(axes)}.")
-    return tuple(_text(axis, scope, parameters, 0) for axis in axes)
+    texts = tuple(_text(axis, scope, parameters, 0) for axis in axes)
+    for axis in axes:
+        _check_extent(axis, scope)
+    return texts
+
+
+def _check_extent(axis: Node, scope: Scope) -> None:
+    """Refuse an axis that the spec alone shows to be impossible; what tuners choose is known to the worker only."""
+    try:
+        found = number(axis, scope)
+    except SpecError:
+        return
+    if not 0 <= found <= _MOST_PROGRAMS:
+        few = "is negative" if found < 0 else f"is more than the {_MOST_PROGRAMS:,} programs that a GPU can start"
+        raise scope.place.error(axis.at, f"the grid {found} {few}.")
 
 
 def _text(node: Node, scope: Scope, parameters: Collection[str], strength: int) -> str:
