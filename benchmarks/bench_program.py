@@ -103,9 +103,11 @@ def main() -> int:
         run(folder, "first", given.steps)
         ranked_wall, ranked, screen = run(folder, "ranked", given.steps, profiled=True)
         plain_wall, plain, _ = run(folder, "plain", given.steps)
-        rows_file = folder / "torch.json"
+        rows_file = folder / "torch_rows.json"
         torch_wall, under_torch, _ = run(folder, "torch", given.steps, "--torch-profiler", str(rows_file))
         report = json.loads((folder / "ranking.json").read_text())
+        if given.result is not None:
+            given.result.write_text(json.dumps({"steps": given.steps, "report": report}, indent=1) + "\n")
         torch_rows = json.loads(rows_file.read_text())
     print(screen)
     wrong, rows = compare(report["program"], torch_rows)
