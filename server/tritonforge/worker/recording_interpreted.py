@@ -57,7 +57,7 @@ def main(request: Record, answer: str) -> None:
     from tritonforge.worker.preparing import prepare_zygote
 
     prepare_zygote("interpret")
-    from tritonforge.worker.record import record_with
+    from tritonforge.worker.recording_run import record_with
 
     with contextlib.suppress(JobFailed):
         result = record_with(request, _NoOutput(), interpreting)
