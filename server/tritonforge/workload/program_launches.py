@@ -10,7 +10,7 @@ from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call, KernelLaunch, RecordedLaunch, Scalar, is_repeatable
 from tritonforge.domain.trace import Spool
 from tritonforge.workload.tracing_kernels import Sources
-from tritonforge.workload.tracing_spools import told
+from tritonforge.workload.tracing_spools import by_names, described, told
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class SeenKernel:
 def seen_kernels(spools: Sequence[Spool], sources: Sources) -> tuple[SeenKernel, ...]:
     """Return the kernels that the processes behind `spools` launched, in the order of their first launch."""
     found: dict[tuple[str, str, int], list[SeenLaunch]] = {}
-    calls = _calls(spools)
+    calls = _calls(spools, sources)
     for one in told(spools):
         launch = one.traced.launch
         typical = statistics.median(one.samples) if one.samples else None
@@ -78,17 +78,20 @@ def seen_kernels(spools: Sequence[Spool], sources: Sources) -> tuple[SeenKernel,
     return tuple(kernels)
 
 
-def _calls(spools: Sequence[Spool]) -> dict[int, Call]:
-    """Return the first call that makes each launch, by the identity of the launch's record."""
+def _calls(spools: Sequence[Spool], sources: Sources) -> dict[int, Call]:
+    """Return the first call that can be made again for each launch, by the identity of the launch's record."""
     found: dict[int, Call] = {}
+    names = by_names(spools)
     for spool in spools:
-        described = {traced.slot: id(traced) for traced in spool.launches}
+        launches = described(spool, names)
         for made in spool.calls:
+            if not sources.has(made.file):
+                continue
             name = f"{made.function}@{made.at}"
             call = Call(name, made.file, made.function, made.arguments, made.keywords, launches=made.launches)
             for slot in made.slots:
-                if slot in described:
-                    found.setdefault(described[slot], call)
+                if slot in launches:
+                    found.setdefault(id(launches[slot]), call)
     return found
 
 

@@ -43,6 +43,10 @@ class Sources:
             self._resolved[key] = self._find(launch)
         return self._resolved[key]
 
+    def has(self, file: str) -> bool:
+        """Tell whether there is such a file: there is none for a notebook's cell, or for one that was generated."""
+        return (self._root / file).is_file()
+
     def _find(self, launch: RecordedLaunch) -> Resolved:
         found = self._analysis(launch.kernel_file)
         if found is None:

@@ -52,7 +52,7 @@ def read_trace(command: tuple[str, ...], root: Path, spools: Sequence[Spool]) ->
     launches = distinct(one.noun() for one in seen.values())
     calls = _calls(spools, sources, seen)
     failures = [failure for spool in spools for failure in spool.failures]
-    again = [one for one in calls if (root / one.call.file).is_file()]
+    again = [one for one in calls if sources.has(one.call.file)]
     kept = _repeatable(seen.values(), again, failures)
     beyond = sum(spool.beyond for spool in spools)
     if beyond:
