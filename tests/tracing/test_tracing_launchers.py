@@ -1,4 +1,4 @@
-"""Programs that others start: a notebook, torchrun, pytest-xdist, Triton's interpreter, and one that runs out of memory."""
+"""Programs that others start: a notebook, torchrun, Triton's interpreter, and one that runs out of memory."""
 
 from __future__ import annotations
 
@@ -143,30 +143,6 @@ def test_the_ranks_of_torchrun_are_counted_together(workspace):
     assert counts(report) == {10: 3 + 4, 20: 1, 21: 1}
     assert report["failures"] == []
     assert "in 2 processes" in done.stderr
-
-
-@pytest.mark.skipif(importlib.util.find_spec("xdist") is None, reason="needs pytest-xdist")
-def test_the_workers_of_xdist_are_counted_together(workspace):
-    name = write(
-        workspace,
-        "test_add.py",
-        """
-        import pytest
-        import torch
-        import traced_kernels as k
-
-        @pytest.mark.parametrize("n", range(6))
-        def test_add(n):
-            k.add(torch.ones(10, device="cuda"))
-            k.add(torch.ones(30 + n, device="cuda"))
-        """,
-    )
-    done, report = traced(
-        workspace, PYTHON, "-m", "pytest", "-q", "-n", "2", "-p", "xdist", name, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1"
-    )
-    assert done.returncode == 0, done.stdout
-    assert "6 passed" in done.stdout
-    assert counts(report) == {10: 6, **dict.fromkeys(range(30, 36), 1)}
 
 
 def test_launches_in_the_interpreter_run_and_are_recorded(workspace):

@@ -74,10 +74,14 @@ def test_what_was_launched_before_an_exit_or_a_kill_is_kept(run):
     assert count(run, 40) == 1
 
 
-def test_spawned_processes_threads_and_pytest_are_recorded(run):
+def test_spawned_processes_and_threads_are_recorded(run):
     assert count(run, 50) == 1
     assert count(run, 55) == 1
-    assert count(run, 80) == 1
+
+
+def test_the_workers_of_pytest_are_counted_together(run):
+    assert count(run, 80) == 4
+    assert [count(run, n) for n in range(81, 85)] == [1, 1, 1, 1]
 
 
 def test_the_backward_is_recorded_too(run):

@@ -1,6 +1,7 @@
-# ruff: noqa: PTH100, PTH118, PTH120, PTH123, T201, SIM115, PLW1510
+# ruff: noqa: PTH100, PTH118, PTH120, PTH123, T201, SIM115
 """A program that launches from everywhere: forks, spawned processes, threads, text, cells; it ends with code 5."""
 
+import importlib.util
 import linecache
 import multiprocessing
 import os
@@ -72,8 +73,19 @@ def generated():
         scope["text_kernel"][(1,)](ones(61), BLOCK=16)
 
 
+def start_tests(here):
+    """Start pytest, with two workers where xdist is there."""
+    workers = ["-p", "xdist", "-n", "2"] if importlib.util.find_spec("xdist") else []
+    return subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-q", *workers, "-p", "no:cacheprovider", "test_in_pytest.py"],
+        cwd=here,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+    )
+
+
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
+    tests = start_tests(here)
     for _ in range(3):
         k.add(ones(10))
     k.tuned(ones(256))
@@ -99,10 +111,7 @@ def main():
     child.start()
     child.join()
     print("spawned", child.exitcode, "path as ever:", before[0] == os.path.dirname(os.path.abspath(__file__)))
-    tests = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_in_pytest.py"], cwd=here
-    )
-    print("pytest", tests.returncode)
+    print("pytest", tests.wait())
     sys.stdout.flush()
     sys.exit(5)
 
