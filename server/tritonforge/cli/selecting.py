@@ -69,10 +69,10 @@ def select_one(argument: str) -> Selected:
     path = argument.partition("::")[0]
     found = select([argument])
     if len(found) > 1:
-        names = [f"{os.path.relpath(one.path)}::{k.name}" for one in found for k in one.kernels]
-        more = f", … {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        every = [f"{os.path.relpath(one.path)}::{k.name}" for one in found for k in one.kernels]
+        more = f", … {len(every) - _MOST_NAMES} more" if len(every) > _MOST_NAMES else ""
         raise UsageError(
-            f"{path} holds several files with kernels.", f"Name one kernel ({', '.join(names[:_MOST_NAMES])}{more})."
+            f"{path} holds several files with kernels.", f"Name one kernel ({', '.join(every[:_MOST_NAMES])}{more})."
         )
     selected = found[0] if found else None
     if selected is None or len(selected.kernels) != 1:
