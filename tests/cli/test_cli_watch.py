@@ -20,7 +20,7 @@ from tritonforge.analysis import analyze
 from tritonforge.cli.running import Progress, open_workspace
 from tritonforge.cli.selecting import select as select_files
 from tritonforge.cli.watch_files import Unreadable, WatchedFiles
-from tritonforge.cli.watch_state import state_of
+from tritonforge.cli.watch_state import state_of, text_digest
 from tritonforge.diagnosis.since import change_of
 from tritonforge.domain.compilation import Prediction
 from tritonforge.domain.finding import Bottleneck
@@ -115,6 +115,12 @@ def test_files_of_a_folder_come_and_go_and_are_not_run(workspace):
     assert files.again(workspace.parent / "elsewhere.py") is None
     (workspace / "new.py").write_text("import triton\ndef f(:\n")
     assert files.again(workspace / "new.py") == Unreadable(workspace / "new.py", "new.py:2: invalid syntax")
+
+
+def test_a_pipe_that_appears_is_not_waited_for(workspace):
+    os.mkfifo(workspace / "pipe.py")
+    assert text_digest(workspace / "pipe.py") == ""
+    assert WatchedFiles([str(workspace)]).again(workspace / "pipe.py") is None
 
 
 def test_a_named_kernel_stays_the_only_one_and_may_go_missing(workspace):

@@ -57,6 +57,8 @@ class WatchedFiles:
         within = any(path.is_relative_to(folder) for folder in self._folders)
         if not arguments and not (within and path.suffix == ".py"):
             return None
+        if not arguments and not path.is_file():  # gone, or a pipe that nobody writes to
+            return None
         try:
             found = select(arguments or [str(path)])
         except UsageError as error:

@@ -37,7 +37,9 @@ def state_of(workload: FileWorkload, kernel: Kernel) -> str:
 
 
 def text_digest(path: Path) -> str:
-    """Return a hash of what a file says, "" when it is gone."""
+    """Return a hash of what a file says, "" when it is gone, or a pipe or device, which may never end."""
+    if not path.is_file():
+        return ""
     try:
         return _digest([decode_source(path.read_bytes())[0]])
     except OSError:
