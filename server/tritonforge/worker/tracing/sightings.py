@@ -98,6 +98,10 @@ class Sightings:
                 key = found = None
             if found is not None:
                 return found
+            if known.full and key is not None and key not in self._inherited:
+                # A kernel with very many shapes makes most of its launches beyond what is kept.
+                self.spool.beyond()
+                return NOWHERE
         return self._unseen(known, _Made(kernel, args, kwargs, grid), key)
 
     def _know(self, kernel: Any) -> Known:
