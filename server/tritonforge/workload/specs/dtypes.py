@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import struct
+import sys
 import zlib
 
 from tritonforge.domain.launch import ExactValues, Symbol
@@ -24,6 +26,11 @@ KNOWN = (*SHORT, *FULL)
 _PACKED = {
     "float64": "d", "float32": "f", "float16": "e", "int64": "q", "int32": "i", "int16": "h", "int8": "b",
     "uint64": "Q", "uint32": "I", "uint16": "H", "uint8": "B", "bool": "?",
+}  # fmt: skip
+_LARGEST = {
+    "float64": sys.float_info.max, "float32": (2 - 2**-23) * 2.0**127, "float16": 65504.0,
+    "bfloat16": (2 - 2**-7) * 2.0**127, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0,
+    "float8_e4m3fnuz": 240.0, "float8_e5m2fnuz": 57344.0, "complex64": (2 - 2**-23) * 2.0**127,
 }  # fmt: skip
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}
 
@@ -69,6 +76,11 @@ def bounds(dtype: str) -> tuple[int, int] | None:
     if bits is None:
         return None
     return (0, (1 << bits) - 1) if dtype.startswith("u") else (-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+def largest(dtype: str) -> float:
+    """Return the greatest finite number of a floating dtype, infinity for any other."""
+    return _LARGEST.get(dtype, math.inf)
 
 
 def pack(dtype: str, numbers: list[int | float]) -> ExactValues | None:

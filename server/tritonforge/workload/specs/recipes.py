@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from tritonforge.domain.launch import Distribution, ValuePolicy
-from tritonforge.workload.specs.dtypes import bounds, is_floating, pack
+from tritonforge.workload.specs.dtypes import bounds, is_floating, largest, pack
 from tritonforge.workload.specs.errors import nearest
 from tritonforge.workload.specs.expressions import Number, Scope, number
 from tritonforge.workload.specs.syntax import Constant, Name, Node, Recipe
 
 _MAX_VALUES = 1 << 16
+_MOST_COUNTED = (1 << 62) - 1
+"""The worker counts in 64-bit integers."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,32 @@ def _checked(recipe: Recipe, made: Distribution, *, dtype: str, elements: int, s
         top = made.low if made.kind == "constant" else top
         if made.low < limits[0] or top > limits[1]:
             raise place.error(last, f"{dtype} holds {limits[0]} to {limits[1]}, not {made.low:g} to {top:g}.")
+    _check_floats(recipe, made, dtype=dtype, elements=elements, scope=scope)
     return made
+
+
+def _check_floats(recipe: Recipe, made: Distribution, *, dtype: str, elements: int, scope: Scope) -> None:
+    """Refuse what a floating dtype holds as infinity alone, and what the worker cannot draw on the way to it."""
+    if not is_floating(dtype):
+        return
+    for argument in recipe.arguments:
+        _check_float(argument, number(argument, scope), dtype, scope)
+    last = recipe.arguments[-1].at if recipe.arguments else recipe.at
+    if made.kind == "arange":
+        top = min(largest(dtype), _MOST_COUNTED)
+        if max(abs(made.low), made.low + max(elements - 1, 0)) > top:
+            found = f"{made.low:g} to {made.low + max(elements - 1, 0):g}"
+            raise scope.place.error(last, f"arange of {dtype} counts from {-top:g} to {top:g}, not {found}.")
+    if made.kind == "uniform":  # drawn as a share of high - low, in float64 or float32
+        widest = largest("float64" if dtype == "float64" else "float32")
+        if made.high - made.low > widest:
+            raise scope.place.error(last, f"uniform over {dtype} spans at most {widest:g}.")
+
+
+def _check_float(node: Node, found: Number, dtype: str, scope: Scope) -> None:
+    top = largest(dtype)
+    if abs(found) > top:
+        raise scope.place.error(node.at, f"{dtype} holds {-top:g} to {top:g}, not {found:g}.")
 
 
 def _sorted(recipe: Recipe, dtype: str, elements: int, scope: Scope) -> ValuePolicy:
@@ -158,10 +184,7 @@ def _values(recipe: Recipe, dtype: str, elements: int, scope: Scope) -> ValuePol
             raise place.error(argument.at, f"{dtype} holds whole numbers, not {found}.")
         if limits is not None and not limits[0] <= found <= limits[1]:
             raise place.error(argument.at, f"{dtype} holds {limits[0]} to {limits[1]}, not {found}.")
-        try:
-            pack(dtype, [found])
-        except (OverflowError, struct.error):
-            raise place.error(argument.at, f"{found} does not fit into {dtype}.") from None
+        _check_float(argument, found, dtype, scope)
         numbers.append(found)
     packed = pack(dtype, numbers)
     if packed is None:
