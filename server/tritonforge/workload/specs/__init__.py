@@ -8,7 +8,7 @@ chosen `in` several values makes a call for each:
     # tritonforge: launch x=fp32[n] out=fp32[n] n=1000003 BLOCK=1024 grid=cdiv(n, BLOCK) num_warps=4
 
 `docs/launch-specs.md` is the whole reference. `tokens` → `parsing` (a tree, `syntax`) → `calls`, which evaluates
-`values`, `tensors`, `recipes`, `expressions` and `grids` for each combination of sizes.
+`values`, `tensors`, `recipes`, `expressions`, `options` and `grids` for each combination of sizes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from __future__ import annotations
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import HostFunction, Kernel
 from tritonforge.domain.launch import Call
-from tritonforge.workload.specs.calls import MAX_CALLS, OPTIONS, Subject, calls_of, with_id
+from tritonforge.workload.specs.calls import MAX_CALLS, Subject, calls_of, with_id
 from tritonforge.workload.specs.errors import Place, SpecError
+from tritonforge.workload.specs.options import OPTIONS
 from tritonforge.workload.specs.parsing import parse
 
 __all__ = ["MAX_CALLS", "OPTIONS", "SpecError", "parse_spec", "parse_specs", "with_id"]

@@ -15,6 +15,7 @@ from tritonforge.domain.launch import Call, KernelLaunch, Value
 from tritonforge.workload.specs.errors import Place, SpecError, nearest
 from tritonforge.workload.specs.expressions import Scope, integer
 from tritonforge.workload.specs.grids import grid_of
+from tritonforge.workload.specs.options import OPTIONS, option_of
 from tritonforge.workload.specs.syntax import (
     Choice,
     Constant,
@@ -28,9 +29,6 @@ from tritonforge.workload.specs.syntax import (
     names_in,
 )
 from tritonforge.workload.specs.values import value_of
-
-OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-"""Compiler options that a kernel spec may set beside the kernel's own parameters."""
 
 MAX_CALLS = 16
 """Calls that one spec may describe: each is compiled, and on a GPU measured."""
@@ -115,7 +113,7 @@ class _Plan:
             raise self.lacking
         launch = None
         if kernel is not None and self.grid is not None:
-            options = tuple((name, scope.lookup(name, 0)) for name in self.options)
+            options = tuple((name, option_of(name, scope)) for name in self.options)
             launch = KernelLaunch(grid_of(self.grid, scope, self.subject.parameters or ()), options)
         function = self.subject.function
         positional: tuple[Value, ...] = ()

@@ -38,6 +38,8 @@ def _check_extent(axis: Node, scope: Scope) -> None:
         found = number(axis, scope)
     except SpecError:
         return
+    if found == 0:
+        raise scope.place.error(axis.at, "the grid 0 starts no program.", "An axis has 1 program or more.")
     if not 0 <= found <= _MOST_PROGRAMS:
         few = "is negative" if found < 0 else f"is more than the {_MOST_PROGRAMS:,} programs that a GPU can start"
         raise scope.place.error(axis.at, f"the grid {found} {few}.")
