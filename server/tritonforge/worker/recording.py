@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from types import CodeType, FrameType, FunctionType, ModuleType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -25,9 +24,10 @@ from tritonforge.domain.launch import (
 from tritonforge.domain.messages import Program
 from tritonforge.worker.calling import MAIN, MODULE, identity
 from tritonforge.worker.fakecuda.mode import FakeCudaMode, tensors_in
+from tritonforge.worker.host_functions import Functions, described_arguments, holds_graph, is_backward
 from tritonforge.worker.launching import LaunchEvent, describe_launch
 from tritonforge.worker.places import absolute, in_workspace, relative
-from tritonforge.worker.values import Describing, describe, storage_address
+from tritonforge.worker.values import Describing, storage_address
 
 _MAX_CALLS = 1024
 _MAX_LAUNCHES_OF_A_CALL = 256
@@ -67,7 +67,7 @@ class Recorder:
         self._known = Describing(unset=mode.unset)
         self._entered: dict[int, _Entered | None] = {}
         self._pending: dict[int, tuple[FrameType, str, tuple[Any, ...], dict[str, Any]]] = {}
-        self._index: dict[CodeType, tuple[str, FunctionType]] = {}
+        self._functions = Functions()
         self._relevant: dict[CodeType, bool] = {}
         self._calls: dict[str, Call] = {}
         self._outermost: _Entered | None = None
@@ -116,15 +116,15 @@ class Recorder:
                 self._keep(entered)
 
     def _enter(self, frame: FrameType) -> None:
-        found = self._function_of(frame)
+        found = self._functions.of(frame)
         if found is None:
             return
         name, function = found
         try:
             with torch._C.DisableTorchFunction():
                 known = self._fresh()
-                arguments, keywords = _described_arguments(frame, function, known)
-                graph = _holds_graph(list(frame.f_locals.values()))
+                arguments, keywords = described_arguments(frame.f_code, frame.f_locals, function, known)
+                graph = holds_graph(dict(frame.f_locals))
         except Exception as error:
             self.failures.append((name, f"its arguments could not be described: {error}"))
             return
@@ -134,33 +134,6 @@ class Recorder:
 
     def _fresh(self) -> Describing:
         return Describing(self._known.written, self._known.unset, {}, self._known.exact)
-
-    def _function_of(self, frame: FrameType) -> tuple[str, FunctionType] | None:
-        """Return the function of a frame and its path from its module, when attribute access reaches it there."""
-        code = frame.f_code
-        if code not in self._index:
-            name = frame.f_globals.get("__name__")
-            module = sys.modules.get(name) if isinstance(name, str) else None
-            if module is not None and vars(module) is frame.f_globals:
-                self._index_module(module)
-        return self._index.get(code)
-
-    def _index_module(self, module: ModuleType) -> None:
-        for name, value in list(vars(module).items()):
-            if isinstance(value, type) and value.__module__ == module.__name__:
-                for inner, member in list(vars(value).items()):
-                    self._index_value(f"{name}.{inner}", getattr(member, "__func__", member), module)
-            else:
-                self._index_value(name, value, module)
-
-    def _index_value(self, path: str, value: Any, module: ModuleType) -> None:
-        # Through wrappers (`functools.wraps`): repeating goes through them as well.
-        for _ in range(8):
-            if isinstance(value, FunctionType) and value.__globals__ is vars(module):
-                self._index.setdefault(value.__code__, (path, value))
-            value = getattr(value, "__wrapped__", None)
-            if value is None:
-                return
 
     def take(self, event: LaunchEvent) -> None:
         """Describe one launch and give it to the functions on the stack that made it."""
@@ -210,7 +183,7 @@ class Recorder:
             entered = self._entered.get(id(frame))
             if entered is not None and not (in_backward and entered.graph):
                 found.append(entered)
-            in_backward = in_backward or frame.f_code in _BACKWARD
+            in_backward = in_backward or is_backward(frame.f_code)
             frame = frame.f_back
         if self._outermost is not None:
             found.append(self._outermost)
@@ -243,63 +216,6 @@ class Recorder:
             self._calls[call.id] = call
             if self._found is not None:
                 self._found(entered.slot or call.id, call)
-
-
-_BACKWARD = {
-    vars(torch.autograd.function.BackwardCFunction)[name].__code__
-    for name in ("apply", "apply_boxed")
-    if name in vars(torch.autograd.function.BackwardCFunction)
-}
-"""What runs the backward of an `autograd.Function`."""
-
-
-def _holds_graph(values: list[Any], depth: int = 3) -> bool:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            if value.grad_fn is not None:
-                return True
-        elif (isinstance(value, (list, tuple)) and depth and _holds_graph(list(value), depth - 1)) or (
-            isinstance(value, dict) and depth and _holds_graph(list(value.values()), depth - 1)
-        ):
-            return True
-    return False
-
-
-def _described_arguments(
-    frame: FrameType, function: FunctionType, known: Describing
-) -> tuple[tuple[Value, ...], tuple[tuple[str, Value], ...]]:
-    """Describe a frame's arguments in the form in which they can be passed again.
-
-    What equals its default is left out, so that a version of the function with another default (a block size, say)
-    shows its effect when the call is repeated.
-    """
-    code, values = frame.f_code, frame.f_locals
-    names = code.co_varnames
-    at = code.co_argcount + code.co_kwonlyargcount
-    extra = values[names[at]] if code.co_flags & inspect.CO_VARARGS else ()
-    defaults = function.__defaults__ or ()
-    first = code.co_argcount - len(defaults)
-    positional: list[Value] = []
-    keywords: list[tuple[str, Value]] = []
-    for index, name in enumerate(names[: code.co_argcount]):
-        omitted = index >= first and values[name] is defaults[index - first] and not extra
-        if omitted:
-            continue
-        if len(positional) == index:
-            positional.append(describe(values[name], known))
-        else:
-            keywords.append((name, describe(values[name], known)))
-    given = function.__kwdefaults__ or {}
-    keywords += [
-        (name, describe(values[name], known))
-        for name in names[code.co_argcount : at]
-        if name not in given or values[name] is not given[name]
-    ]
-    positional += [describe(v, known) for v in extra]
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        rest = values[names[at + bool(code.co_flags & inspect.CO_VARARGS)]]
-        keywords += [(n, describe(v, known)) for n, v in rest.items()]
-    return tuple(positional), tuple(keywords)
 
 
 def without_values(value: Value) -> Value:

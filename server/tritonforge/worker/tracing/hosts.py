@@ -16,10 +16,11 @@ from typing import Any
 from tritonforge.domain.launch import RecordedLaunch, is_repeatable
 from tritonforge.domain.trace import TracedCall
 from tritonforge.worker.calling import identity
+from tritonforge.worker.host_functions import Functions, described_arguments, holds_graph, is_backward
 from tritonforge.worker.places import relative
 from tritonforge.worker.recording import launch_key, without_values
-from tritonforge.worker.tracing.arguments import describable, described_arguments, holds_graph, is_backward, values_of
-from tritonforge.worker.tracing.host_functions import Functions, may_launch
+from tritonforge.worker.tracing.arguments import describable, values_of
+from tritonforge.worker.tracing.host_functions import may_launch
 from tritonforge.worker.tracing.host_watching import watching
 from tritonforge.worker.tracing.quietly import is_capturing, quietly
 from tritonforge.worker.tracing.spool import Spooled
