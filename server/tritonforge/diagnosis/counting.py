@@ -42,6 +42,19 @@ class CountersRefused(TritonForgeError):
     exit_code = 2
 
 
+def require_gpu(session: Session, choice: CounterChoice) -> None:
+    """Check that counters which were asked for by name can be had at all, before anything is compiled or measured.
+
+    Raises:
+        CountersRefused: when the target has no GPU.
+    """
+    if choice in _LOST and not session.measures:
+        raise CountersRefused(
+            f"{_LOST[choice]} cannot be had on target {session.target.name!r}: they need a GPU.",
+            "Name one with --target, or leave --counters out.",
+        )
+
+
 @dataclass(frozen=True)
 class WithCounters:
     """The launches with what was counted, where it came from, what is missing because of it, and how it was done."""
@@ -74,6 +87,7 @@ async def with_counters(
     Raises:
         CountersRefused: when a level was asked for by name and the target refuses it.
     """
+    require_gpu(session, choice)
     everything = tuple(assessed)
     if choice == "none":
         return WithCounters(everything, missing=("hardware counters and stall reasons: not asked for",))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tritonforge.diagnosis.assessment import Assessed, Yardstick, assess, ranked, require_launches, with_time
-from tritonforge.diagnosis.counting import with_counters
+from tritonforge.diagnosis.counting import require_gpu, with_counters
 from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.diagnosis.heat import heat_of
 from tritonforge.diagnosis.plausible import refused
@@ -48,6 +48,7 @@ async def profile(
         NoLaunchKnown: when no call launches the kernel.
         CountersRefused: when the source of counters that was named does not work on the target.
     """
+    require_gpu(session, counters)
     kernel = subject.kernel
     assessed = await assess(session, subject.program(), kernel, subject.calls, judge, pinned=subject.pinned)
     require_launches(assessed, kernel, subject.calls)
