@@ -213,3 +213,30 @@ def test_pipes_and_devices_are_not_waited_for(workspace):
     assert [k["file"] for k in json.loads(done.stdout)["kernels"]] == ["kernels.py"]
     says(tritonforge("profile", "kernels.py", "--report", "run.ncu-rep", cwd=workspace, timeout=60), 2, "not a file")
     says(tritonforge("analyze", "/dev/zero", cwd=workspace, timeout=60), 2, "/dev/zero is not a file")
+
+
+@pytest.mark.triton
+def test_a_wrong_spec_in_a_folder_is_an_error_with_its_line_and_the_rest_is_analysed(workspace):
+    pytest.importorskip("triton")
+    right = "x_ptr=fp32[64] out_ptr=fp32[64] n=64 BLOCK=64 grid=1"
+    for name, spec in (("a_wrong.py", right.replace("fp32", "fp31", 1)), ("b_right.py", right)):
+        (workspace / name).write_text(KERNEL.replace("@triton.jit", f"# tritonforge: launch {spec}\n@triton.jit"))
+    arguments = ("analyze", ".", "--target", "offline", "--no-run", "--format", "json")
+    found = json.loads(tritonforge(*arguments, cwd=workspace).stdout)
+    (error,) = found["errors"]
+    assert (error["file"], error["line"]) == ("a_wrong.py", 5)
+    assert "unknown dtype 'fp31'" in error["message"]
+    launches = {kernel["file"]: len(kernel["launches"]) for kernel in found["kernels"]}
+    assert launches == {"a_wrong.py": 0, "b_right.py": 1, "kernels.py": 0}
+    says(tritonforge("analyze", "a_wrong.py", "--target", "offline", cwd=workspace), 2, "a_wrong.py:5:29", "fp31")
+
+
+@pytest.mark.triton
+@pytest.mark.parametrize("level", ["ncu", "pcsampling"])
+def test_counters_asked_for_by_name_without_a_gpu_are_refused(workspace, level):
+    pytest.importorskip("triton")
+    spec = "# tritonforge: launch x_ptr=fp32[64] out_ptr=fp32[64] n=64 BLOCK=64 grid=1\n@triton.jit"
+    (workspace / "kernels.py").write_text(KERNEL.replace("@triton.jit", spec))
+    done = tritonforge("profile", "kernels.py", "--target", "offline", "--counters", level, cwd=workspace)
+    says(done, 2, "need a GPU", "leave --counters out")
+    assert done.stdout == ""

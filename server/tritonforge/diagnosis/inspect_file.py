@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tritonforge.config import Settings
 from tritonforge.diagnosis.assessment import Assessed, assess, error_of, yardstick
@@ -30,8 +30,6 @@ async def inspect_compiled(
     kernels: Sequence[Kernel],
     session: Session,
     archs: Sequence[str],
-    *,
-    on_kernel: Callable[[Kernel], None] = lambda _: None,
 ) -> tuple[AnalyzedKernel, ...]:
     """Find each kernel's launches, compile them for every architecture, and judge what came out.
 
@@ -40,7 +38,6 @@ async def inspect_compiled(
     """
     results = []
     for kernel in kernels:
-        on_kernel(kernel)
         found = await workload.calls_of(kernel, session)
         assessed: list[Assessed] = []
         note = found.note

@@ -25,8 +25,10 @@ from tritonforge.cli.selecting import Selected, select
 from tritonforge.config import Settings
 from tritonforge.domain.errors import NoLaunchKnown, TargetUnreachable
 from tritonforge.domain.finding import SEVERITIES
+from tritonforge.domain.kernel import SourceError
 from tritonforge.domain.profile import TargetInfo
 from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult
+from tritonforge.workload.specs import SpecError
 
 SOURCE_ONLY = "no worker is available, so only the source was judged"
 
@@ -86,10 +88,11 @@ async def _analyze(
     one_kernel_for(pin, files)
     with_kernels = [file for file in files if file.kernels]
     kernels: list[AnalyzedKernel] = []
+    wrong: list[SpecError] = []
     info = None
     try:
         if with_kernels:
-            kernels, info = await _compiled(
+            kernels, wrong, info = await _compiled(
                 with_kernels, workspace, target_name, archs, allow_run=not no_run, named=files, pin=pin
             )
             for one in kernels:
@@ -100,7 +103,9 @@ async def _analyze(
             raise
         warn(f"{SOURCE_ONLY}: {error}")
         kernels = _from_source(with_kernels, settings)
-    errors = tuple(error for file in files for error in file.analysis.errors)
+    errors = tuple(
+        dict.fromkeys([*(error for file in files for error in file.analysis.errors), *map(_source_error, wrong)])
+    )
     result = AnalyzeResult(tuple(kernels), errors, info)
     emit(output_format, lambda: analyze_json(result), lambda: analyze_text(result))
     if errors and not kernels:
@@ -120,22 +125,37 @@ async def _compiled(
     allow_run: bool,
     named: tuple[Selected, ...],
     pin: str | None,
-) -> tuple[list[AnalyzedKernel], TargetInfo]:
-    from tritonforge.diagnosis.inspect_file import inspect_compiled
+) -> tuple[list[AnalyzedKernel], list[SpecError], TargetInfo]:
+    """Judge the kernels of `files` by what the compiler makes of them.
+
+    Also returns the wrong specs of files that only lie in a folder: their kernels are judged by their source.
+
+    Raises:
+        SpecError: for a wrong spec of a file that the user named.
+    """
+    from tritonforge.diagnosis.inspect_file import inspect_compiled, inspect_source
 
     kernels: list[AnalyzedKernel] = []
+    wrong: list[SpecError] = []
     with Progress() as progress:
         async with target(workspace, target_name, progress) as session:
             for file in files:
                 workload = workspace.workload(file, allow_run=allow_run, progress=progress, named=named, pin=pin)
-                kernels += await inspect_compiled(
-                    workload,
-                    file.kernels,
-                    session,
-                    archs or (session.arch,),
-                    on_kernel=lambda kernel: progress.say(f"compiling {kernel.file}::{kernel.name} …"),
-                )
-            return kernels, session.info
+                for kernel in file.kernels:
+                    progress.say(f"compiling {kernel.file}::{kernel.name} …")
+                    try:
+                        kernels += await inspect_compiled(workload, (kernel,), session, archs or (session.arch,))
+                    except SpecError as error:
+                        if file.named:
+                            raise
+                        wrong.append(error)
+                        note = f"its launch spec is wrong: {error}"
+                        kernels += inspect_source(file.analysis, (kernel,), workspace.settings, note=note)
+            return kernels, wrong, session.info
+
+
+def _source_error(error: SpecError) -> SourceError:
+    return SourceError(error.file, error.position.line, f"{error.reason} {error.mend}".strip())
 
 
 def _from_source(files: list[Selected], settings: Settings) -> list[AnalyzedKernel]:
