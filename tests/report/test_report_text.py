@@ -7,11 +7,13 @@ import pytest
 import report_samples as samples
 
 from tritonforge.domain.results import AnalyzeResult, DoctorResult
+from tritonforge.domain.trace import Trace, TracedLaunchOf, TracedProcess
 from tritonforge.report.text import WIDTH, Line, Span, bar, line, plain, table, to_ascii, wrap
 from tritonforge.report.text_analyze import analyze_text
 from tritonforge.report.text_doctor import doctor_text
 from tritonforge.report.text_optimize import diff_text, optimize_text
 from tritonforge.report.text_profile import profile_text
+from tritonforge.report.text_trace import trace_text
 from tritonforge.report.text_verify import verify_text
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report"
@@ -91,3 +93,12 @@ def test_a_bar_is_as_long_as_its_fraction():
 def test_an_empty_line_stays_empty_when_indented():
     assert Line().indented(4) == Line()
     assert line("a", "").indented(2).text == "  a"
+
+
+def test_the_summary_of_a_trace_fits_the_screen():
+    launches = tuple(TracedLaunchOf(samples.KERNEL, samples.launch("3f2a1b", 4096, count=123_456)) for _ in range(40))
+    processes = tuple(TracedProcess(pid, ("python",), "pretended") for pid in range(8))
+    lines = trace_text(Trace(("python",), launches, processes=processes, python=8), "trace.json")
+    assert max(len(one.text) for one in lines) <= WIDTH
+    words = " ".join(plain(lines).split())
+    assert "in 8 processes (no GPU here: launches were recorded, kernels did not run)." in words

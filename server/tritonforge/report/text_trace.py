@@ -20,7 +20,7 @@ def trace_text(trace: Trace, written: str) -> list[Line]:
     for one in trace.launches:
         key = (one.kernel.file, one.kernel.name, one.kernel.range.start.line)
         kernels.setdefault(key, (one.kernel, []))[1].append(one.launch)
-    out = [_headline(trace, len(kernels))]
+    out = [*_headline(trace, len(kernels))]
     if kernels:
         out += [BLANK, *indent(_kernels(list(kernels.values())))]
     if trace.failures:
@@ -28,10 +28,10 @@ def trace_text(trace: Trace, written: str) -> list[Line]:
     return [*out, BLANK, line("Written to ", Span(written, "code"), ".")]
 
 
-def _headline(trace: Trace, kernels: int) -> Line:
+def _headline(trace: Trace, kernels: int) -> list[Line]:
     if not trace.launches:
         why = "" if trace.failures else f" in {wording.plural(trace.python, 'Python process')}"
-        return line(Span("TritonForge trace: ", "title"), f"no Triton kernel was launched{why}.")
+        return wrap([Span("TritonForge trace: ", "title"), f"no Triton kernel was launched{why}."], hanging=2)
     total = sum(one.launch.count for one in trace.launches)
     launched = len({process.pid for process in trace.processes})
     counts = (
@@ -45,7 +45,7 @@ def _headline(trace: Trace, kernels: int) -> Line:
         parts.append(f", in {wording.plural(launched, 'process')}")
     if any(process.mode == "pretended" for process in trace.processes):
         parts.append(" (no GPU here: launches were recorded, kernels did not run)")
-    return line(Span("TritonForge trace: ", "title"), *parts, ".")
+    return wrap([Span("TritonForge trace: ", "title"), *parts, "."], hanging=2)
 
 
 def _kernels(kernels: Sequence[tuple[Kernel, list[Launch]]]) -> list[Line]:

@@ -94,10 +94,8 @@ def _around(command: Sequence[str], injection: Injection, code: int, left: int) 
         how = _CRASHES[code - 128]
         failures.append(TracedFailure("", f"the command was ended by {how}; what it launched before is here"))
     if left:
-        many = "1 process" if left == 1 else f"{left} processes"
-        failures.append(
-            TracedFailure("", f"{many} of the command still ran when it ended; what they launch is not here")
-        )
+        many, what = ("1 process", "it launches") if left == 1 else (f"{left} processes", "they launch")
+        failures.append(TracedFailure("", f"{many} of the command still ran when it ended; what {what} is not here"))
     if not injection.processes():
         failures.append(TracedFailure("", _why_unseen(command)))
     return failures
