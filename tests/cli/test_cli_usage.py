@@ -71,6 +71,27 @@ def test_an_unreadable_file_is_an_error_with_its_line(workspace):
     assert "Traceback" not in done.stderr
 
 
+def test_a_byte_that_does_not_decode_is_said_once(workspace):
+    (workspace / "latin.py").write_bytes(b"import triton\n# caf\xe9\nx = caf\xe9\n")
+    done = tritonforge("analyze", "latin.py", "--no-run", "--format", "json", cwd=workspace)
+    assert [error["line"] for error in json.loads(done.stdout)["errors"]] == [2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["trace", "-o", "", "--", "true"], "-o names no file. Name one, or leave -o out."),
+        (["profile", "-o", "", "--", "true"], "-o names no file. Name one, or leave -o out."),
+        (["analyze", "kernels.py", "--launch", ""], "--launch names no launch. Give the id of one, or auto."),
+        (["profile", "a.py", "b.py"], "Got unexpected extra argument (b.py). See 'tritonforge profile --help'."),
+    ],
+)
+def test_small_mistakes_get_a_whole_sentence(workspace, arguments, sentence):
+    done = tritonforge(*arguments, cwd=workspace)
+    says(done, 2)
+    assert done.stderr == f"tritonforge: {sentence}\n"
+
+
 def test_a_kernel_for_which_no_launch_is_known(workspace):
     done = tritonforge("profile", "kernels.py::scale", "--no-run", cwd=workspace)
     says(done, 4, "# tritonforge: launch x_ptr=fp16[")

@@ -33,13 +33,15 @@ def analyze(source: str | bytes, file: str) -> FileAnalysis:
     it is part of a given `str` and not when it is part of given `bytes`.
     """
     errors: list[SourceError] = []
+    problem = None
     if isinstance(source, bytes):
         source, problem = decode_source(source)
         if problem is not None:
             errors.append(SourceError(file, *problem))
     text = SourceText(source)
     tree, failure = parse_source(text)
-    if failure is not None:
+    # Where a byte did not decode, the parser stumbles over what stands in its place: that has been said.
+    if failure is not None and not (problem is not None and "U+FFFD" in failure.message):
         errors.append(SourceError(file, failure.line, failure.message))
     if tree is None:
         return FileAnalysis(file, errors=tuple(errors))

@@ -58,7 +58,9 @@ def run(arguments: list[str]) -> int:
         return 2
     except click.ClickException as error:
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "tritonforge"
-        _say(f"{error.format_message()} See '{command} --help'.", verbose=False)
+        sentence = error.format_message().rstrip()
+        sentence += "" if sentence.endswith((".", "?", "!")) else "."
+        _say(f"{sentence} See '{command} --help'.", verbose=False)
         return 2
     except BrokenPipeError:
         # The reader (a pager, head) went away; nothing is wrong, and flushing at exit must not complain either.

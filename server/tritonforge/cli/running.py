@@ -186,8 +186,14 @@ def no_run_option() -> Callable[[Any], Any]:
 
 def launch_option() -> Callable[[Any], Any]:
     """Declare `--launch`."""
+
+    def named(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+        if value is not None and not value.strip():
+            raise UsageError("--launch names no launch.", "Give the id of one, or auto.")
+        return value
+
     return click.option(
-        "--launch", "pin", metavar="ID",
+        "--launch", "pin", metavar="ID", callback=named,
         help="The launch that matters most, by its id; it is remembered. auto: by time and count again.",
     )  # fmt: skip
 

@@ -49,8 +49,14 @@ class MaybeProgram(click.Command):
 
 def output_option() -> Callable[[Any], Any]:
     """Declare `-o`."""
+
+    def named(_context: click.Context, _option: click.Parameter, value: str | None) -> Path | None:
+        if value == "":
+            raise UsageError("-o names no file.", "Name one, or leave -o out.")
+        return None if value is None else Path(value)
+
     return click.option(
-        "-o", "--output", metavar="FILE", type=click.Path(path_type=Path),
+        "-o", "--output", metavar="FILE", callback=named,
         help="With -- COMMAND: write the report as JSON there; the command keeps its stdout with --format json too.",
     )  # fmt: skip
 

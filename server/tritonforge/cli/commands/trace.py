@@ -78,6 +78,8 @@ def _prepared(root: Path, output: str | None) -> Path:
     Raises:
         UsageError: when it cannot.
     """
+    if output == "":
+        raise UsageError("-o names no file.", "Name one, or leave -o out.")
     file = Path(output) if output is not None else root / _DEFAULT
     if output is None:
         with contextlib.suppress(OSError):
