@@ -1,7 +1,7 @@
-"""What a call of a function depends on in its file, as a hash: the function, what it uses there, the constants it reads.
+"""What a call of a function depends on in its file, as a hash: the function, what it uses there, constants it reads.
 
-Whoever recorded what `main` or a test passes to a kernel can tell by it whether an edit may have changed that. Comments,
-docstrings, layout, and the bodies of kernels do not count: kernels do not run while calls are recorded.
+Whoever recorded what `main` or a test passes to a kernel can tell by it whether an edit may have changed that.
+Comments, docstrings, layout, and the bodies of kernels do not count: kernels do not run while calls are recorded.
 """
 
 from __future__ import annotations
