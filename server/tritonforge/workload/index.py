@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from tritonforge.analysis.outline import MAIN, Imported, Outline, OutlinedEntry, outline
@@ -23,6 +24,8 @@ SEARCH_S = 1.0
 """Seconds after which no further file is parsed, once `LEAST_FILES_READ` were: a wrapper may be used by thousands."""
 LEAST_FILES_READ = 50
 _KEPT_OUTLINES = 1024
+_LONG_WALK_S, _REST = 0.02, 20.0
+"""After a walk through the workspace that took this long, no other is made for so many times its duration."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ class WorkspaceIndex:
         self._outlines: OrderedDict[str, tuple[tuple[int, int], Outline]] = OrderedDict()
         self._watched = False
         self._stale = True
+        self._look_again_at = 0.0
 
     def changed(self, paths: Iterable[Path]) -> None:
         """Take note of files that somebody else says have changed; from then on the workspace is walked only once."""
@@ -132,11 +136,21 @@ class WorkspaceIndex:
         if self._store is not None and not self._loaded:
             self.files.load(self._store)
         self._loaded = True
-        if self._stale or not self._watched:
+        began = time.monotonic()
+        if self._stale or (not self._watched and began >= self._look_again_at):
             self.files.refresh()
             self._stale = False
+            # Asked about every kernel of a large workspace, do not walk through it for each.
+            took = time.monotonic() - began
+            self._look_again_at = began + (_REST * took if took > _LONG_WALK_S else 0.0)
         if self._store is not None:
             self.files.save(self._store)
+
+
+@lru_cache(maxsize=4)
+def _outline_of(text: str) -> Outline:
+    """Outline a text that stands in for a file's: asked about each of its kernels, it is parsed once."""
+    return outline(text)
 
 
 @dataclass(frozen=True)
@@ -157,7 +171,7 @@ class _Search:
         self._index = index
         self._modules = index.modules()
         self._kernel = kernel
-        self._own = outline(text) if text is not None else None
+        self._own = _outline_of(text) if text is not None else None
         self._leading: dict[str, dict[str, _Step | None]] = {}
         self._carried: dict[str, set[str]] = {}
         self._read = 0
