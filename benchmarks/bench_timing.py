@@ -377,7 +377,7 @@ def main() -> int:
         other = {} if options.quick else elsewhere(Path(scratch), options.python)
     found = {
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
-        "machine": dataclasses.asdict(study.told["machine"]),
+        "machine": {**dataclasses.asdict(study.told["machine"]), "executable": "", "platform": ""},
         "latency_s": study.latency,
         "aa": [row.table() for row in study.rows.values() if row.ratios],
         "five_percent_less_work": study.true_difference,
