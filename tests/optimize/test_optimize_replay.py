@@ -20,6 +20,7 @@ import pytest
 from tritonforge.analysis import analyze
 from tritonforge.config import Settings
 from tritonforge.diagnosis.assessment import Yardstick
+from tritonforge.diagnosis.profile_kernel import profile
 from tritonforge.domain.messages import Compare, CompareOnDevice, Time, TimedLaunch, TimedProgram, TimeResult
 from tritonforge.domain.target import GpuInfo
 from tritonforge.jobs.session import open_session
@@ -106,7 +107,8 @@ class Few:
                     yield proposal
 
 
-def run(tmp_path, times, count=5, noise=0.005):
+def replayed(tmp_path, times, noise, work):
+    """Do `work(subject, session, judge)` with the example matmul on a target that replays; return it and the target."""
     shutil.copy(ROOT / "examples" / "matmul.py", tmp_path)
     text = (tmp_path / "matmul.py").read_text()
     (kernel,) = analyze(text, "matmul.py").kernels
@@ -121,9 +123,15 @@ def run(tmp_path, times, count=5, noise=0.005):
             replay = Replay(session.worker, times, noise)
             described = dataclasses.replace(session.described, gpus=(gpu,))
             pretended = dataclasses.replace(session, worker=replay, described=described, measures=True)
-            return await optimize(subject, pretended, judge, [Few(count)]), replay
+            return await work(subject, pretended, judge), replay
 
     return asyncio.run(go())
+
+
+def run(tmp_path, times, count=5, noise=0.005):
+    return replayed(
+        tmp_path, times, noise, lambda subject, session, judge: optimize(subject, session, judge, [Few(count)])
+    )
 
 
 def test_the_fastest_measured_candidate_that_passes_the_gate_is_suggested(tmp_path):
@@ -152,3 +160,27 @@ def test_candidates_that_cannot_be_timed_are_dropped_with_the_reason(tmp_path):
     result, _ = run(tmp_path, {"": 1000.0}, count=2)
     assert result.best is None
     assert {t.reason for t in result.trials} == {"not recorded"}
+
+
+def test_a_profile_is_told_before_counting_begins_and_timed_once(tmp_path):
+    told = []
+
+    def work(subject, session, judge):
+        return profile(
+            subject,
+            session,
+            judge,
+            counters="auto",
+            on_timed=lambda result, _: told.append((result, len(session.worker.timed))),
+        )
+
+    times = recorded_times()
+    (result, _), replay = replayed(tmp_path, times, 0.005, work)
+    (((first,), timed),) = ((early.profiles, n) for early, n in told)
+    (last,) = result.profiles
+    assert timed == len(replay.timed) == 1
+    assert first.time_us == last.time_us
+    assert first.time_us.median == pytest.approx(times[""], rel=0.02)
+    assert any("not counted yet" in sentence for sentence in first.missing)
+    assert not any("not counted yet" in sentence for sentence in last.missing), "by then it is known why"
+    assert any("hardware counters" in sentence for sentence in last.missing)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,8 +10,8 @@ from typing import Literal
 
 from tritonforge.compilation.sass import instruction_lines
 from tritonforge.compilation.ttir import inlined_callers
+from tritonforge.diagnosis import assessment
 from tritonforge.diagnosis.assessment import Assessed
-from tritonforge.diagnosis.classify import classify
 from tritonforge.domain.counters import CounterAccess, CounterChoice, Counters
 from tritonforge.domain.errors import TritonForgeError
 from tritonforge.domain.launch import Call
@@ -126,13 +125,10 @@ def target_key(session: Session) -> tuple[str | None, ...]:
 
 
 def _judged(assessed: Sequence[Assessed], found: _Findings, level: str, refusals: dict[str, str]) -> WithCounters:
-    out = []
-    for one in assessed:
-        counters = found.counters.get(one.launch.id)
-        if counters is not None:
-            case = dataclasses.replace(one.case, counters=counters)
-            one = dataclasses.replace(one, case=case, bottleneck=classify(case))  # noqa: PLW2901
-        out.append(one)
+    out = [
+        assessment.with_counters(one, counters) if (counters := found.counters.get(one.launch.id)) is not None else one
+        for one in assessed
+    ]
     without = sum(one.launch.id not in found.counters for one in assessed)
     missing = [f"{_LOST[better]}: {why}" for better, why in refusals.items()]
     if without:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tritonforge.diagnosis.assessment import Assessed, Yardstick, assess, ranked, require_launches, with_time
-from tritonforge.diagnosis.counting import require_gpu, with_counters
+from tritonforge.diagnosis.counting import WithCounters, require_gpu, with_counters
 from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.diagnosis.heat import heat_of
 from tritonforge.diagnosis.plausible import refused
@@ -18,6 +20,7 @@ from tritonforge.store import Store
 from tritonforge.workload.launches import to_launch
 from tritonforge.workload.subject import Subject
 
+NOT_YET_COUNTED = "hardware counters and stall reasons: not counted yet"
 NO_GPU = "times: this target has no GPU, so they are predicted"
 
 
@@ -29,6 +32,7 @@ async def profile(
     budget_s: float = 20.0,
     counters: CounterChoice = "none",
     store: Store | None = None,
+    on_timed: Callable[[ProfileResult, tuple[Assessed, ...]], object] | None = None,
 ) -> tuple[ProfileResult, tuple[Assessed, ...]]:
     """Profile every launch of the subject's kernel.
 
@@ -39,6 +43,7 @@ async def profile(
         budget_s: seconds for measuring times.
         counters: where counters should come from; the best source takes ten seconds more.
         store: remembers which source the target allows.
+        on_timed: given what is known before counting begins, which takes ten times as long as timing.
 
     Returns:
         The result, and the assessed launches it was made from.
@@ -75,28 +80,31 @@ async def profile(
         assessed = ranked(timed, kernel, subject.pinned)
     else:
         missing.append(NO_GPU)
-    counted = await with_counters(subject, session, assessed, counters, store)
-    assessed = counted.assessed
-    missing += counted.missing
-    profiles = tuple(
-        Profile(
-            kernel=kernel,
-            target=session.info,
-            launch=one.launch,
-            time_us=times.get(one.launch.id),
-            roofline=one.roofline,
-            bottleneck=one.bottleneck
-            or Bottleneck("unknown", 0.0, "compiled", one.compilation.error or "It does not compile."),
-            findings=diagnose(kernel, [one.case]),
-            stalls=heat.stalls,
-            lines=heat.lines,
-            lines_provenance=heat.provenance,
-            counters_source=counted.source if one.case.counters is not None else "none",
-            missing=tuple(missing),
-            notes=(*notes, *counted.notes),
+
+    def result(counted: WithCounters) -> ProfileResult:
+        profiles = tuple(
+            Profile(
+                kernel=kernel,
+                target=session.info,
+                launch=one.launch,
+                time_us=times.get(one.launch.id),
+                roofline=one.roofline,
+                bottleneck=one.bottleneck
+                or Bottleneck("unknown", 0.0, "compiled", one.compilation.error or "It does not compile."),
+                findings=diagnose(kernel, [one.case]),
+                stalls=heat.stalls,
+                lines=heat.lines,
+                lines_provenance=heat.provenance,
+                counters_source=counted.source if one.case.counters is not None else "none",
+                missing=(*missing, *counted.missing),
+                notes=(*notes, *counted.notes),
+            )
+            for one in counted.assessed
+            for heat in (heat_of(one.case),)
         )
-        for one in assessed
-        for heat in (heat_of(one.case),)
-    )
-    predictions = {one.launch.id: one.prediction for one in assessed if one.prediction}
-    return ProfileResult(profiles, predictions), assessed
+        return ProfileResult(profiles, {one.launch.id: one.prediction for one in counted.assessed if one.prediction})
+
+    if on_timed is not None and counters != "none" and session.measures:
+        on_timed(result(WithCounters(assessed, missing=(NOT_YET_COUNTED,))), assessed)
+    counted = await with_counters(subject, session, assessed, counters, store)
+    return result(counted), counted.assessed

@@ -59,11 +59,13 @@ async def profile(
             state.learn(snapshot.uri, facts)
             return facts
 
-        facts = learn(*await profile_kernel(subject, session, judge))
-        if session.measures:
-            # Counting takes ten times as long as timing, so the time is shown before it.
+        def timed(result: ProfileResult, assessed: tuple[Assessed, ...]) -> None:
+            learn(result, assessed)
             job.report(f"reading the hardware counters of {kernel.name}")
-            facts = learn(*await profile_kernel(subject, session, judge, counters="auto", store=workload.store))
+
+        facts = learn(
+            *await profile_kernel(subject, session, judge, counters="auto", store=workload.store, on_timed=timed)
+        )
     return summary.one_line(facts, fresh=True)
 
 
