@@ -18,7 +18,7 @@ from tritonforge.jobs.session import Session
 from tritonforge.store import Store
 from tritonforge.workload.discovery import Found, Recording, explain_nothing, record, select
 from tritonforge.workload.index import Way, WorkspaceIndex
-from tritonforge.workload.launches import pinned_among, to_launch
+from tritonforge.workload.launches import matches, pinned_among, to_launch
 from tritonforge.workload.recorded import Kept, keep, kept, origin_of
 from tritonforge.workload.specified import spec_calls
 from tritonforge.workload.subject import Subject
@@ -195,12 +195,7 @@ class FileWorkload:
 
     def _launches(self, kernel: Kernel, call: Call) -> bool:
         """Tell whether `call` made a launch of `kernel`, and not of another file's of that name."""
-        return any(
-            launch.kernel == kernel.name
-            and kernel.range.start.line <= launch.kernel_line <= kernel.range.end.line
-            and self._same_file(launch.kernel_file)
-            for launch in call.launches
-        )
+        return any(matches(kernel, launch) and self._same_file(launch.kernel_file) for launch in call.launches)
 
     def _same_file(self, file: str) -> bool:
         return (
