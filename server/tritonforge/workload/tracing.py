@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tritonforge.domain.launch import Call
-from tritonforge.domain.trace import Trace, TracedFailure
+from tritonforge.domain.trace import Spool, Trace, TracedFailure
 from tritonforge.store import Store
 from tritonforge.targets.command_run import run_command
 from tritonforge.workload.recorded import keep
 from tritonforge.workload.tracing_injection import Injection, injected
-from tritonforge.workload.tracing_kernels import Resolved
+from tritonforge.workload.tracing_kernels import Resolved, Sources
 from tritonforge.workload.tracing_reading import read_trace
 
 RECORDING = ("worker.tracing.recording",)
@@ -33,11 +34,15 @@ _CRASHES = {
 
 @dataclass(frozen=True)
 class Traced:
-    """What came of a traced command. `kept` are the calls of each kernel that can be repeated."""
+    """What came of a traced command, which ran for `wall_s` seconds.
+
+    `kept` are the calls of each kernel that can be repeated.
+    """
 
     exit_code: int
     trace: Trace
     kept: tuple[tuple[Resolved, tuple[Call, ...]], ...]
+    wall_s: float
 
 
 def trace_command(
@@ -46,7 +51,7 @@ def trace_command(
     *,
     arch: str = "sm_90",
     also: tuple[str, ...] = (),
-    look: Callable[[Injection], None] | None = None,
+    look: Callable[[Injection, Sequence[Spool], Sources], None] | None = None,
 ) -> Traced:
     """Run `command`; what it launches is recorded, and it never notices.
 
@@ -55,23 +60,26 @@ def trace_command(
         root: the workspace that files are named by, and whose functions are host functions.
         arch: what a GPU is pretended to be where there is none.
         also: further modules to start in each process.
-        look: called when the command has ended, before what its processes left is removed.
+        look: called when the command has ended, before what its processes left is removed, with what was read of it.
 
     Raises:
         CommandNotStarted: with the exit code that a shell gives.
     """
     with injected(start=(*RECORDING, *also), options={"root": str(root), "arch": arch}) as injection:
+        began = time.monotonic()
         code, left = run_command(
             command,
             injection.environment(os.environ),
             marker=injection.marker,
             tidy=lambda: shutil.rmtree(injection.folder, ignore_errors=True),
         )
+        wall_s = time.monotonic() - began
+        spools, sources = injection.spools(), Sources(root)
         if look is not None:
-            look(injection)
-        trace, kept = read_trace(tuple(command), root, injection.spools())
+            look(injection, spools, sources)
+        trace, kept = read_trace(tuple(command), sources, spools)
         failures = (*_around(command, injection, code, left), *trace.failures)
-        return Traced(code, replace(trace, failures=failures, python=injection.processes()), kept)
+        return Traced(code, replace(trace, failures=failures, python=injection.processes()), kept, wall_s)
 
 
 def store_calls(traced: Traced, root: Path, store: Store) -> None:

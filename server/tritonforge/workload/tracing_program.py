@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tritonforge.domain.program import GpuTimes
+from tritonforge.domain.trace import Spool
 from tritonforge.workload.gpu_times import read_gpu_times
 from tritonforge.workload.program_launches import SeenKernel, seen_kernels
 from tritonforge.workload.tracing import Traced, trace_command
@@ -42,13 +42,11 @@ def trace_program(command: Sequence[str], root: Path, *, arch: str = "sm_90") ->
     Raises:
         CommandNotStarted: with the exit code that a shell gives.
     """
-    read: list[tuple[float, tuple[SeenKernel, ...], GpuTimes]] = []
-    began = time.monotonic()
+    read: list[tuple[tuple[SeenKernel, ...], GpuTimes]] = []
 
-    def look(injection: Injection) -> None:
-        wall_s = time.monotonic() - began
-        read.append((wall_s, seen_kernels(injection.spools(), Sources(root)), read_gpu_times(injection.spool)))
+    def look(injection: Injection, spools: Sequence[Spool], sources: Sources) -> None:
+        read.append((seen_kernels(spools, sources), read_gpu_times(injection.spool)))
 
     traced = trace_command(command, root, arch=arch, also=COUNTING, look=look)
-    ((wall_s, kernels, times),) = read
-    return TracedProgram(traced, wall_s, kernels, times)
+    ((kernels, times),) = read
+    return TracedProgram(traced, traced.wall_s, kernels, times)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from tritonforge.domain.launch import Call, Launch, RecordedLaunch
 from tritonforge.domain.trace import HostCall, Spool, Trace, TracedFailure, TracedLaunchOf
@@ -39,9 +38,8 @@ class _Seen:
         return replace(to_launch(self.resolved.kernel, self.recorded, count=self.count), time_us=self.time_us)
 
 
-def read_trace(command: tuple[str, ...], root: Path, spools: Sequence[Spool]) -> tuple[Trace, Repeatable]:
+def read_trace(command: tuple[str, ...], sources: Sources, spools: Sequence[Spool]) -> tuple[Trace, Repeatable]:
     """Put together what the processes of `command` left; the second value is for the store."""
-    sources = Sources(root)
     seen: dict[str, _Seen] = {}
     for one in told(spools):
         resolved = sources.resolve(one.traced.launch)
