@@ -76,9 +76,7 @@ def causal_attention_kernel(
 
     out = acc / row_sum[:, None]
     out_at = out_ptr + batch * stride_ob + head * stride_oh + rows[:, None] * stride_om + dims[None, :] * stride_od
-    tl.store(
-        out_at, out.to(out_ptr.dtype.element_ty), mask=(rows[:, None] < length) & (dims[None, :] < head_dim)
-    )
+    tl.store(out_at, out.to(out_ptr.dtype.element_ty), mask=(rows[:, None] < length) & (dims[None, :] < head_dim))
     tl.store(lse_ptr + tl.program_id(1) * length + rows, row_max + tl.log(row_sum), mask=rows < length)
 
 

@@ -41,9 +41,9 @@ def gather_rows_kernel(
     weights = tl.load(weight_ptr + rows, mask=live, other=0.0).to(tl.float32)
     kept = (slots >= 0) & (slots < n_slots)
     columns = cols[None, :] < width
-    values = tl.load(
-        src_ptr + slots[:, None] * stride_src + cols[None, :], mask=kept[:, None] & columns, other=0.0
-    ).to(tl.float32)
+    values = tl.load(src_ptr + slots[:, None] * stride_src + cols[None, :], mask=kept[:, None] & columns, other=0.0).to(
+        tl.float32
+    )
     values = tl.where(kept[:, None], values * weights[:, None], 0.0)
     tl.store(out_ptr + rows[:, None] * stride_out + cols[None, :], values, mask=live[:, None] & columns)
 
@@ -78,5 +78,7 @@ if __name__ == "__main__":
     n, width, capacity = 4096, 1024, 3072
     slots = torch.randperm(n, device="cuda").to(torch.int32)
     slots[slots % 7 == 3] = -1
-    route_rows(torch.randn((n, width), device="cuda", dtype=torch.float16), slots, torch.rand(n, device="cuda"), capacity)
+    route_rows(
+        torch.randn((n, width), device="cuda", dtype=torch.float16), slots, torch.rand(n, device="cuda"), capacity
+    )
     route_rows(torch.randn((n, width), device="cuda"), slots, torch.rand(n, device="cuda"), capacity)

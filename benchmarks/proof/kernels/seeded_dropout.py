@@ -1,4 +1,4 @@
-"""Dropout whose mask is drawn from a seed and the element's offset, fused with a residual; the mask is kept as bytes."""
+"""Dropout with a mask drawn from a seed and the offset of the element, fused with a residual; the mask is kept."""
 
 import torch
 import triton
@@ -9,7 +9,7 @@ import triton.language as tl
 def dropout_add_kernel(
     out_ptr, kept_ptr, x_ptr, residual_ptr, p, seed, n_cols, stride_out, stride_x, stride_residual, BLOCK: tl.constexpr
 ):
-    """out = residual + x · kept / (1 − p); the offset of element (row, col) is row · n_cols + col."""
+    """Write residual + x · kept / (1 − p); the offset of element (row, col) is row · n_cols + col."""
     row = tl.program_id(0)
     cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = cols < n_cols
