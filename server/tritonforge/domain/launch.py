@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
+from typing import Literal, Union
 
 from tritonforge.domain.codec import tagged
 
@@ -43,7 +43,52 @@ class ExactValues:
     data: bytes
 
 
-ValuePolicy = Union[Distribution, ExactValues]
+Family = Literal[
+    "normal",
+    "mixed-magnitudes",
+    "subnormal",
+    "signed-zeros",
+    "zeros",
+    "constant",
+    "ascending",
+    "descending",
+    "offset",
+    "cancellation",
+    "large-maxima",
+    "ties",
+    "negative",
+    "powers-of-two",
+    "one-nan",
+    "one-inf",
+    "one-negative-inf",
+    "nan-block",
+    "inf-block",
+    "negative-inf-block",
+    "all-nan",
+    "all-inf",
+    "all-negative-inf",
+]
+"""A kind of floating values on which wrong kernels differ from right ones; `worker.hostile` draws them."""
+
+
+@tagged
+@dataclass(frozen=True)
+class Hostile:
+    """Seeded floating values made to tell a wrong kernel from a right one: one family for each piece of the tensor.
+
+    `pieces` says what a piece is: the `whole` tensor, each of its `rows` (of the last dimension), each index of
+    dimension `axis`, or each run of `run` elements (`runs`). Piece i holds `families[i % len(families)]`. `run` is also
+    how many elements a `-block` family poisons at a stretch, at most a whole piece. Other than floating tensors hold
+    what `Distribution()` gives them.
+    """
+
+    families: tuple[Family, ...]
+    pieces: Literal["whole", "rows", "axis", "runs"] = "whole"
+    axis: int = 0
+    run: int = 16
+
+
+ValuePolicy = Union[Distribution, ExactValues, Hostile]
 
 
 @tagged

@@ -7,11 +7,16 @@ from typing import Any
 
 import torch
 
-from tritonforge.domain.launch import Distribution
+from tritonforge.domain.launch import Distribution, Hostile
+from tritonforge.worker.hostile import draw_hostile
 
 
-def draw(policy: Distribution, shape: tuple[int, ...], dtype: Any, generator: Any) -> Any:
+def draw(policy: Distribution | Hostile, shape: tuple[int, ...], dtype: Any, generator: Any) -> Any:
     """Draw a dense tensor of `dtype` from a distribution, on the generator's device."""
+    if isinstance(policy, Hostile):
+        if dtype.is_floating_point:
+            return draw_hostile(policy, shape, dtype, generator)
+        policy = Distribution()
     if dtype.is_complex:
         return torch.randn(shape, generator=generator, device=generator.device, dtype=dtype)
     whole = not dtype.is_floating_point

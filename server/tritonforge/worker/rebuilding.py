@@ -15,6 +15,7 @@ import torch
 
 from tritonforge.domain.launch import (
     Call,
+    Distribution,
     Entries,
     ExactValues,
     Items,
@@ -200,13 +201,15 @@ class _Builder:
             self._fill_exactly(view, t)
             return
         policy = t.values
-        if policy.kind == "uninitialised":
-            if self.fill_unset is not None:
-                self.fill_unset(view)
-            return
-        if policy.kind == "zeros" and not (policy.nan_fraction or policy.inf_fraction or policy.negative_inf_fraction):
-            view.zero_()
-            return
+        if isinstance(policy, Distribution):
+            if policy.kind == "uninitialised":
+                if self.fill_unset is not None:
+                    self.fill_unset(view)
+                return
+            special = policy.nan_fraction or policy.inf_fraction or policy.negative_inf_fraction
+            if policy.kind == "zeros" and not special:
+                view.zero_()
+                return
         seed = hashlib.sha256(f"{self.call.seed}\0{path}\0{t.dtype}\0{shape}".encode()).digest()
         generator = torch._C.Generator(device=real_device(view))
         generator.manual_seed(int.from_bytes(seed[:7], "little"))
