@@ -55,11 +55,10 @@ def hidden_nan():
     return q, k, v
 
 
-def infinite_query():
-    """The rows' infinities must not reach the lanes beyond the head's dimension of the row before."""
-    q, k, v = qkv(length=8)
-    q[..., 0] = float("inf")
-    k = k.abs() + 0.1
+def nan_query():
+    """What lies behind the head's dimensions belongs to the next row, and must not reach this one."""
+    q, k, v = qkv()
+    q[0, 0, 5, 0] = float("nan")
     return q, k, v
 
 
@@ -97,7 +96,7 @@ INPUTS = {
     "dim_40": lambda: qkv(length=40, head_dim=40),
     "gaps": gaps,
     "nan": hidden_nan,
-    "infinite_query": infinite_query,
+    "nan_query": nan_query,
     "elements_apart": elements_apart,
     "columns_of_output_apart": direct_lse,
     "large_values": lambda: (qkv()[0], qkv()[1], qkv()[2] * 1e6),
