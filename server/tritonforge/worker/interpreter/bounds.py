@@ -33,7 +33,7 @@ class Buffer:
 
 
 class Guard:
-    """The buffers of one launch. `seen` may be overridden by checks that follow accesses, such as write conflicts."""
+    """The buffers of one launch. `seen` is overridden by what follows accesses (`conflicts.Footprint`)."""
 
     def __init__(self, buffers: Iterable[Buffer]) -> None:
         self.buffers = sorted(buffers, key=lambda b: b.start)
@@ -48,29 +48,45 @@ class Guard:
         self._start_array = np.array(self._starts, dtype=np.uint64)
         self._end_array = np.array(self._ends, dtype=np.uint64)
 
-    def check(self, kind: str, addresses: Any, mask: Any, itemsize: int) -> None:
-        """Check the unmasked lanes of one access of `itemsize` bytes a lane.
+    def check(self, kind: str, addresses: Any, mask: Any, itemsize: int, values: Any = None) -> None:
+        """Check the unmasked lanes of one access of `itemsize` bytes a lane; `values` are what a store is about to put.
 
         Raises:
             OutOfBounds: when a lane lies outside every buffer.
         """
         addresses = addresses.astype(np.uint64, copy=False)
+        chosen = None
         if mask is not None:
             # `mask & scalar` comes as whole numbers, which would index instead of choose.
             mask = np.broadcast_to(mask, addresses.shape).astype(np.bool_, copy=False)
             if not mask.all():
-                addresses = addresses[mask]
+                addresses, chosen = addresses[mask], mask
         if addresses.size == 0:
             return
         low, high = int(addresses.min()), int(addresses.max()) + itemsize
         at = bisect.bisect_right(self._starts, low) - 1
         if at < 0 or high > self._ends[at]:
             self._check_each(kind, addresses, itemsize)
-        self.seen(kind, addresses, itemsize)
+        self.seen(kind, addresses, itemsize, values, chosen)
 
-    def seen(self, kind: str, addresses: Any, itemsize: int) -> None:
-        """Take note of an access that is within bounds."""
-        del kind, addresses, itemsize
+    def seen(self, kind: str, addresses: Any, itemsize: int, values: Any, mask: Any) -> None:
+        """Take note of an access that is within bounds.
+
+        `addresses` are those of the unmasked lanes; `values` are of all lanes, of which `mask` chooses (None: all).
+        """
+        del kind, addresses, itemsize, values, mask
+
+    def enter(self, program: tuple[int, int, int]) -> None:
+        """Take note that a program of the grid begins."""
+        del program
+
+    def synchronised(self, address: int) -> None:
+        """Take note that the program released and acquired through the atomic at `address`."""
+        del address
+
+    def extents(self) -> list[tuple[int, int]]:
+        """Return the memory of the launch as `(start, end)` in order, buffers that touch or overlap merged."""
+        return list(zip(self._starts, self._ends, strict=True))
 
     def _check_each(self, kind: str, addresses: Any, itemsize: int) -> None:
         flat = addresses.reshape(-1)

@@ -5,21 +5,26 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
+import random
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle, np  # type: ignore[attr-defined,unused-ignore]
 
-from tritonforge.worker.interpreter.bounds import Guard, OutOfBounds, buffers_of
+from tritonforge.worker.interpreter.bounds import Buffer, Guard, OutOfBounds, buffers_of
+from tritonforge.worker.interpreter.conflicts import Conflict, Footprint
 from tritonforge.worker.interpreter.failing import KernelFailed
 from tritonforge.worker.interpreter.poison import ORIGINAL, Poison
 from tritonforge.worker.launching import CompiledStub, constexpr_names, is_machinery, resolve_grid
+
+Order = Literal["forward", "reverse", "shuffled"]
+"""In which order the programs of a grid run; a GPU promises none."""
 
 
 @dataclass
@@ -30,6 +35,18 @@ class Run:
     launches: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     deadline: float = math.inf
     """When to stop, on the monotonic clock."""
+    order: Order = "forward"
+    following: bool = False
+    """Whether to find out what programs do to each other's elements, and which bytes launches write."""
+    conflicts: list[Conflict] = field(default_factory=list)
+    written: list[tuple[int, int, Any]] = field(default_factory=list)
+    """Where launches wrote, as `Footprint.written` has it."""
+    programs: int = 0
+    """The number of programs of the largest launch."""
+    launching: bool = False
+    """Whether a launch is being interpreted right now."""
+    guard: Callable[[list[Buffer]], Guard] = Guard
+    """Makes what checks the accesses of each launch, unless they are followed."""
 
 
 class OutOfTime(Exception):
@@ -66,28 +83,46 @@ def run_interpreted(self: Any, *args: Any, grid: Any, warmup: bool = False, **kw
     _run.launches.append((self.fn.__qualname__.replace("<locals>.", ""), bound))
     constexprs = constexpr_names(self)
     outer, limited = _guard, _run.deadline < math.inf
+    run, launching = _run, _run.launching
+    run.programs = max(run.programs, math.prod(extents))
     with torch._C.DisableTorchFunction(), np.errstate(all="ignore"):
         converted = {n: v if n in constexprs else interpreter._implicit_cvt(v) for n, v in bound.items()}
-        _guard = Guard(buffers_of(bound))
+        _guard = Footprint(buffers_of(bound), self.fn.__name__) if run.following else run.guard(buffers_of(bound))
         builder = interpreter.interpreter_builder
         builder.set_grid_dim(*extents)
         at = (0, 0, 0)
+        run.launching = True
         try:
-            for z in range(extents[2]):
-                for y in range(extents[1]):
-                    for x in range(extents[0]):
-                        at = (x, y, z)
-                        if limited:
-                            _check_time()
-                        builder.set_grid_idx(x, y, z)
-                        function(**converted)
+            for at in programs_of(extents, run.order):
+                if limited:
+                    _check_time()
+                builder.set_grid_idx(*at)
+                _guard.enter(at)
+                function(**converted)
         except OutOfTime:
             raise
         except Exception as error:
             raise _failed(self, error, at) from error
         finally:
+            if isinstance(_guard, Footprint):
+                run.conflicts += _guard.conflicts
+                run.written += _guard.written()
+            run.launching = launching
             _guard = outer
     return None
+
+
+def programs_of(extents: tuple[int, int, int], order: Order) -> Iterator[tuple[int, int, int]]:
+    """Yield every program of a grid; `forward` is x first, `shuffled` the same at each call."""
+    width, height, depth = extents
+    count = width * height * depth
+    numbers: Iterable[int] = range(count)
+    if order == "reverse":
+        numbers = range(count - 1, -1, -1)
+    elif order == "shuffled":
+        numbers = random.Random(count).sample(range(count), count)  # noqa: S311 - an order, no secret
+    for number in numbers:
+        yield number % width, number // width % height, number // (width * height)
 
 
 def _check_time() -> None:
@@ -118,7 +153,11 @@ def masked_load(original: Any) -> Any:
     def load(self: Any, ptrs: Any, mask: Any, other: Any, *rest: Any, **kwargs: Any) -> Any:
         element = ptrs.get_element_ty()
         if _guard is not None:
-            _guard.check("reads", ptrs.data, mask.data, max(1, element.primitive_bitwidth // 8))
+            volatile = rest[_VOLATILE_AT] if len(rest) > _VOLATILE_AT else kwargs.get("is_volatile", False)
+            size = max(1, element.primitive_bitwidth // 8)
+            _guard.check("polls" if volatile else "reads", ptrs.data, mask.data, size)
+            if volatile:
+                _synchronise(_guard, ptrs, mask.data)
         if other is None and not mask.data.all():
             other = TensorHandle(_undefined(ptrs.data.shape, element), element)
         return original(self, ptrs, mask, other, *rest, **kwargs)
@@ -126,6 +165,8 @@ def masked_load(original: Any) -> Any:
     return load
 
 
+_VOLATILE_AT = 2
+"""Where `create_masked_load` takes whether it is volatile, counted after `other`."""
 _LANES = Poison(0x33)
 _TORCH_OF = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64}
 
@@ -151,7 +192,7 @@ def masked_store(original: Any) -> Any:
     def store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **kwargs: Any) -> Any:
         if _guard is not None:
             size = max(1, ptrs.get_element_ty().primitive_bitwidth // 8)
-            _guard.check("writes", ptrs.data, mask.data, size)
+            _guard.check("writes", ptrs.data, mask.data, size, value.data)
         return original(self, ptrs, value, mask, *rest, **kwargs)
 
     return store
@@ -165,9 +206,17 @@ def atomic(original: Any, mask_at: int | None) -> Any:
         if _guard is not None:
             mask = args[mask_at].data if mask_at is not None else None
             _guard.check("updates", ptr.data, mask, max(1, ptr.get_element_ty().primitive_bitwidth // 8))
+            if not any("relaxed" in str(a).lower() for a in args[3:] if not isinstance(a, TensorHandle)):
+                _synchronise(_guard, ptr, mask)
         return original(self, *args, **kwargs)
 
     return access
+
+
+def _synchronise(guard: Guard, pointer: Any, mask: Any) -> None:
+    """Order programs by a scalar atomic: those of blocks add up sums, where nobody waits for anybody."""
+    if pointer.data.size == 1 and (mask is None or mask.all()):
+        guard.synchronised(int(pointer.data.reshape(-1)[0]))
 
 
 def scalar_conversion(original: Any) -> Any:
