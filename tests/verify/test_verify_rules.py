@@ -1,0 +1,232 @@
+"""What a candidate's text may not add, one cheat at a time; and what it may, one rewrite at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tritonforge.analysis import analyze
+from tritonforge.verify.rules import broken_rule, dropped_masks
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "rewrite"
+
+ORIGINAL = '''import torch
+import triton
+import triton.language as tl
+
+SIZES = {}
+
+
+@triton.jit
+def kernel(x, o, M, N, factor, B: tl.constexpr):
+    r = tl.program_id(0)
+    for start in range(0, N, B):
+        c = start + tl.arange(0, B)
+        v = tl.load(x + r * N + c, mask=c < N, other=0.0) * factor
+        tl.store(o + r * N + c, v, mask=c < N)
+
+
+def torch_scale(x, factor=0.5):
+    return torch.relu(x) * factor
+
+
+def scale(x, factor=0.5):
+    """Scale a matrix."""
+    M, N = x.shape
+    o = torch.empty_like(x)
+    kernel[(M,)](x, o, M, N, factor, B=32)
+    return o
+
+
+def test_scale():
+    import numpy
+
+    print(numpy.abs(scale(torch.ones(3, 4, device="cuda")).cpu()).sum())
+
+
+if __name__ == "__main__":
+    print(scale(torch.ones(3, 4, device="cuda")))
+'''
+BODY = "    o = torch.empty_like(x)\n"
+LAUNCH = "    kernel[(M,)](x, o, M, N, factor, B=32)\n"
+RETURN = "    return o\n"
+
+CHEATS = {
+    "a library function": ((RETURN, "    return torch.relu(x) * factor\n"), "torch.relu"),
+    "a library function under another name": ((RETURN, "    f = torch.matmul\n    return f(o, o)\n"), "torch.matmul"),
+    "a library method": ((RETURN, "    return o.clamp(min=0)\n"), ".clamp()"),
+    "an operator on tensors": ((RETURN, "    return o * factor\n"), "* on a tensor"),
+    "an operator on a view": ((RETURN, "    y = o.view(-1)\n    return y + 1\n"), "+ on a tensor"),
+    "an operator in place": ((RETURN, "    o += x\n    return o\n"), "+= on a tensor"),
+    "a matrix product": ((RETURN, "    return o @ o\n"), "@"),
+    "elements assigned": ((RETURN, "    o[0] = x[0]\n    return o\n"), "writes elements of a tensor"),
+    "elements gathered": ((RETURN, "    return o[x]\n"), "gathers elements"),
+    "the reference of the file": ((RETURN, "    return torch_scale(x, factor)\n"), "torch.relu"),
+    "a library call in a helper": (
+        (RETURN, "    return fix(o)\n\n\ndef fix(o):\n    return torch.nan_to_num(o)\n"),
+        "torch.nan_to_num",
+    ),
+    "another module": ((BODY, BODY + "    import os\n"), "imports os"),
+    "a module of the project": (("import torch\n", "import torch\nfrom helpers import launch\n"), "imports helpers"),
+    "what another module knows": (
+        ("import torch\n", "import os\nimport torch\n", BODY, "    o = torch.empty(int(os.environ['N']))\n"),
+        "uses os.environ",
+    ),
+    "global state": ((BODY, "    global LAST\n    LAST = x\n" + BODY), "keeps state in LAST"),
+    "a cache of its own": ((BODY, "    o = SIZES.setdefault((M, N), torch.empty_like(x))\n"), "keeps state in SIZES"),
+    "a cache written by index": ((RETURN, "    SIZES[M] = o\n    return o\n"), "keeps state in SIZES"),
+    "a cached function": (("def scale(", "import functools\n@functools.cache\ndef scale("), "functools.cache"),
+    "an attribute of the function": ((BODY, BODY + "    scale.last = o\n"), "sets the attribute scale.last"),
+    "a default that is kept": (("def scale(x, factor=0.5)", "def scale(x, factor=0.5, kept={})"), "the default {}"),
+    "a default that is computed": (("factor=0.5):\n    \"", "factor=float(1)):\n    \""), "the default float(1)"),
+    "a guarded launch": ((LAUNCH, f"    try:\n    {LAUNCH}    except Exception:\n        pass\n"), "catches exceptions"),
+    "a file": ((RETURN, "    open('/tmp/x', 'w').write('')\n    return o\n"), "uses open"),
+    "output": ((RETURN, "    print(o)\n    return o\n"), "uses print"),
+    "code from text": ((RETURN, "    exec('o = x')\n    return o\n"), "uses exec"),
+    "an attribute by name": ((RETURN, "    return getattr(torch, 're' + 'lu')(x)\n"), "uses getattr"),
+    "the globals": ((RETURN, "    return globals()['o']\n"), "uses globals"),
+    "dunder tricks": ((RETURN, "    return scale.__globals__['o']\n"), "__globals__"),
+    "addresses": ((BODY, BODY + "    if x.data_ptr() % 4096 == 0:\n        return x\n"), "data_ptr"),
+    "identities": ((BODY, BODY + "    if id(x) == 7:\n        return x\n"), "uses id"),
+    "values": ((BODY, BODY + "    if x.sum().item() == 0:\n        return x\n"), ".item()"),
+    "a comparison of tensors": ((BODY, BODY + "    if x == o:\n        return x\n"), "values of a tensor"),
+    "synchronisation": ((RETURN, "    torch.cuda.synchronize()\n    return o\n"), "torch.cuda.synchronize"),
+    "another stream": ((LAUNCH, "    with torch.cuda.stream(torch.cuda.Stream()):\n    " + LAUNCH), "torch.cuda.Stream"),
+    "a lower precision of the library": (
+        ("SIZES = {}", "SIZES = {}\ntorch.backends.cuda.matmul.allow_tf32 = True"),
+        "torch.backends.cuda.matmul.allow_tf32",
+    ),
+    "another dtype": ((BODY, "    x = x.half()\n" + BODY), ".half()"),
+    "a hook of the launch": (
+        ("@triton.jit", "@triton.autotune([], key=[], pre_hook=lambda a: a['o'].copy_(a['x']))\n@triton.jit"),
+        ".copy_()",
+    ),
+    "output of the kernel": (("        tl.store", "        tl.device_print('x', v)\n        tl.store"), "prints"),
+}  # fmt: skip
+
+REWRITES = {
+    "another tile": ("B=32", "B=128, num_warps=8"),
+    "a tile by size": (LAUNCH, LAUNCH.replace("32", "triton.next_power_of_2(N)")),
+    "a grid of counted programs": (LAUNCH, "    grid = (triton.cdiv(M, 4) * 4,)\n    kernel[grid](x, o, M, N, factor, B=32)\n"),
+    "a scratch buffer": (BODY, BODY + "    part = torch.zeros((M, 4), device=x.device, dtype=torch.float32)\n"),
+    "persistent programs": (BODY, BODY + "    sms = torch.cuda.get_device_properties(x.device).multi_processor_count\n"),
+    "a view": (RETURN, "    return o.view(M, N)\n"),
+    "a copy without gaps": (BODY, "    x = x.contiguous()\n" + BODY),
+    "a transposed view": (BODY, BODY + "    t = x.t()\n    assert t.stride(1) >= 1\n"),
+    "a helper of its own": (
+        LAUNCH,
+        "    kernel[grid_of(M)](x, o, M, N, factor, B=tile_of(N))\n",
+        "def torch_scale",
+        "def grid_of(rows):\n    return (max(rows, 1),)\n\n\ndef tile_of(n):\n    return min(64, 1 << n.bit_length())\n\n\ndef torch_scale",
+    ),
+    "an autotuner": ("@triton.jit", "@triton.autotune([triton.Config({'B': b}) for b in (32, 64)], key=['N'])\n@triton.jit"),
+    "a heuristic": ("@triton.jit", "@triton.heuristics({'E': lambda a: a['N'] % a['B'] == 0})\n@triton.jit"),
+    "arithmetic on sizes": (LAUNCH, "    warps = 4 if N * x.element_size() < 8192 else 8\n    kernel[(M,)](x, o, M, N, factor, B=32, num_warps=warps)\n"),
+    "a list of grids": (LAUNCH, "    grids = []\n    grids.append((M,))\n    for grid in grids:\n    " + LAUNCH.replace("(M,)", "grid")),
+    "mathematics": ("import torch\n", "import math\n\nimport torch\n", LAUNCH, LAUNCH.replace("32", "2 ** math.ceil(math.log2(N))")),
+    "the device of the arguments": (LAUNCH, f"    with torch.cuda.device(x.device):\n    {LAUNCH}"),
+    "an exponential of two": ("0.0) * factor\n", "0.0) * tl.exp2(factor)\n"),
+    "a loop the other way round": ("range(0, N, B)", "range(N - N % B, -1, -B)"),
+}  # fmt: skip
+
+
+def edited(changes: tuple[str, ...]) -> str:
+    text = ORIGINAL
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_what_adds_more_than_a_kernel_is_refused_with_its_line(name):
+    changes, said = CHEATS[name]
+    candidate = edited(changes)
+    reason = broken_rule(ORIGINAL, candidate, ["scale"])
+    assert said in reason
+    line = int(reason.removeprefix("line ").partition(":")[0])
+    assert candidate.splitlines()[line - 1].strip() not in map(str.strip, ORIGINAL.splitlines()) or said == "torch.relu"
+
+
+@pytest.mark.parametrize("name", REWRITES)
+def test_what_only_launches_differently_passes(name):
+    candidate = edited(REWRITES[name])
+    assert candidate != ORIGINAL
+    assert broken_rule(ORIGINAL, candidate, ["scale"]) == ""
+    assert dropped_masks(ORIGINAL, candidate) == ()
+
+
+def test_what_the_original_does_itself_is_no_fault_of_the_candidate():
+    original = edited((RETURN, "    print(o.sum().item())\n    return o\n"))
+    candidate = original.replace("B=32", "B=64")
+    assert broken_rule(original, candidate, ["scale"]) == ""
+    twice = candidate.replace("    print(", "    print(o.sum())\n    print(")
+    assert broken_rule(original, twice, ["scale"])
+
+
+def test_tests_and_main_blocks_of_a_candidate_may_do_what_they_like():
+    candidate = ORIGINAL.replace("print(numpy.abs", "torch.cuda.synchronize(); print(numpy.linalg.norm")
+    assert broken_rule(ORIGINAL, candidate, ["scale"]) == ""
+
+
+def test_a_parameter_that_is_known_to_be_a_tensor_counts_as_one():
+    candidate = ORIGINAL.replace("    M, N = x.shape\n", "    M, N = sizes(x)\n").replace(
+        RETURN, "    return factor * x\n"
+    )
+    candidate += "\n\ndef sizes(x):\n    return len(x), 1\n"
+    assert broken_rule(ORIGINAL, candidate, ["scale"], ["x"])
+
+
+def test_what_does_not_parse_is_refused():
+    assert broken_rule(ORIGINAL, "def scale(:\n", ["scale"]) == "the candidate is no Python"
+
+
+@pytest.mark.parametrize("case", sorted(p.parent.name for p in GOLDEN.glob("*/after.py")))
+def test_what_the_rewriter_writes_passes(case):
+    before, after = ((GOLDEN / case / name).read_text() for name in ("before.py", "after.py"))
+    hosts = {site.host for kernel in analyze(before, "k.py").kernels for site in kernel.launch_sites if site.host}
+    assert broken_rule(before, after, hosts) == ""
+    assert dropped_masks(before, after) == ()
+
+
+UNMASKED_LOAD = ("mask=c < N, other=0.0", "eviction_policy=''")
+GUARDED = (
+    "        v = tl.load(x + r * N + c, mask=c < N, other=0.0) * factor\n",
+    "        if EVEN:\n            v = tl.load(x + r * N + c) * factor\n"
+    "        else:\n            v = tl.load(x + r * N + c, mask=c < N, other=0.0) * factor\n",
+    "B: tl.constexpr", "EVEN: tl.constexpr, B: tl.constexpr",
+)  # fmt: skip
+
+
+def test_a_dropped_mask_is_found_with_its_line():
+    (dropped,) = dropped_masks(ORIGINAL, edited(UNMASKED_LOAD))
+    assert (dropped.parameter, dropped.kind, dropped.line) == ("x", "load", 13)
+    (dropped,) = dropped_masks(ORIGINAL, edited(("v, mask=c < N)", "v)")))
+    assert (dropped.parameter, dropped.kind, dropped.line) == ("o", "store", 14)
+
+
+def test_a_dropped_mask_under_another_name_of_the_parameter_is_found():
+    candidate = edited(UNMASKED_LOAD).replace("tl.load(x +", "tl.load(source +").replace("kernel(x,", "kernel(source,")
+    assert [dropped.parameter for dropped in dropped_masks(ORIGINAL, candidate)] == ["source"]
+
+
+def test_a_mask_may_go_where_a_heuristic_proves_that_the_tile_divides():
+    heuristic = ("@triton.jit", "@triton.heuristics({'EVEN': lambda a: a['N'] % a['B'] == 0})\n@triton.jit")
+    assert dropped_masks(ORIGINAL, edited(GUARDED + heuristic)) == ()
+
+
+def test_a_mask_may_go_where_every_launch_proves_that_the_tile_divides():
+    candidate = edited((*GUARDED, "factor, B=32)", "factor, EVEN=N % 32 == 0, B=32)"))
+    assert dropped_masks(ORIGINAL, candidate) == ()
+
+
+def test_a_flag_that_proves_nothing_guards_nothing():
+    candidate = edited((*GUARDED, "factor, B=32)", "factor, EVEN=N > 32, B=32)"))
+    assert [dropped.line for dropped in dropped_masks(ORIGINAL, candidate)] == [14]
+
+
+def test_the_other_branch_of_a_proof_is_not_guarded_by_it():
+    swapped = GUARDED[1].replace("if EVEN:", "if not EVEN:")
+    candidate = edited((GUARDED[0], swapped, *GUARDED[2:], "factor, B=32)", "factor, EVEN=N % 32 == 0, B=32)"))
+    assert dropped_masks(ORIGINAL, candidate)
