@@ -20,8 +20,10 @@ from tritonforge.domain.messages import (
     Tolerance,
 )
 from tritonforge.jobs import Worker
-from tritonforge.verify.inputs import Groups, SelfCheck, Variation, find_groups, strided, variations
+from tritonforge.verify.asking import Asked, asked, other_dtypes
+from tritonforge.verify.inputs import Groups, SelfCheck, Variation, find_groups, variations
 from tritonforge.verify.resizing import describe
+from tritonforge.verify.signature import parameters_of
 
 DEVICE = Limits(seconds=120.0, memory_bytes=64 << 30)
 """A process that uses a GPU maps far more memory than it fills."""
@@ -75,7 +77,7 @@ class Gate:
     seed: int = field(default_factory=lambda: random.SystemRandom().randrange(1 << 30))
     tolerance: Tolerance = field(default_factory=Tolerance)
     _groups: dict[str, Groups] = field(default_factory=dict)
-    _spread: dict[str, tuple[Variation, ...]] = field(default_factory=dict)
+    _asked: dict[str, Asked] = field(default_factory=dict)
 
     async def check(self, candidate: Program, *, tile: int) -> Trialled:
         """Run original and candidate on every input and say whether they agree.
@@ -89,7 +91,7 @@ class Gate:
         for call in self.calls:
             groups = await self._groups_of(call)
             wanted = variations(call, groups, tile=tile, seed=self.seed, grid=self.grid)
-            wanted += await self._strided(call, groups)
+            wanted += (await self._allowed(call, groups)).variations
             own = await self._compare(candidate, wanted)
             if self.on_device and not _failed(own):
                 full = dataclasses.replace(call, seed=self.seed + 101, launches=())
@@ -110,11 +112,18 @@ class Gate:
             self._groups[call.id] = found
         return self._groups[call.id]
 
-    async def _strided(self, call: Call, groups: Groups) -> tuple[Variation, ...]:
-        if call.id not in self._spread:
-            seed = self.seed + 201
-            self._spread[call.id] = await strided(call, groups, self._on_original(Compare), seed=seed)
-        return self._spread[call.id]
+    async def _allowed(self, call: Call, groups: Groups) -> Asked:
+        if call.id not in self._asked:
+            self._asked[call.id] = await asked(
+                call,
+                groups,
+                self._on_original(Compare),
+                seed=self.seed + 201,
+                grid=self.grid,
+                parameters=parameters_of(self.original, call),
+                dtypes=other_dtypes(call, self.calls),
+            )
+        return self._asked[call.id]
 
     def _on_original(self, job: type[Compare | CompareOnDevice]) -> SelfCheck:
         async def self_check(calls: Sequence[Call]) -> Sequence[InputOutcome]:

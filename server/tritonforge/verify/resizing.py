@@ -7,11 +7,9 @@ dimensions of a product, an integer that repeats a tensor's length) form a *grou
 from __future__ import annotations
 
 import dataclasses
-import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -30,10 +28,7 @@ from tritonforge.domain.launch import (
 SMALLEST = 17
 """Extents below this stay as they are: they are more often a meaning (channels, heads, 2 halves) than a size."""
 
-_GAP = 3
-
 Path = tuple[str | int, ...]
-Spread = Literal["rows", "transposed", "elements"]
 
 
 @dataclass(frozen=True, order=True)
@@ -45,23 +40,23 @@ class Place:
     size: int
 
 
-def places(call: Call) -> tuple[Place, ...]:
-    """Return every place of `call` whose size may be changed, in argument order."""
+def places(call: Call, *, smallest: int = SMALLEST) -> tuple[Place, ...]:
+    """Return every place of `call` of at least `smallest` whose size may be changed, in argument order."""
     extents = {size for tensor in all_tensors(call) for size in tensor.shape}
     found: list[Place] = []
-    for path, value in _leaves(call):
+    for path, value in leaves(call):
         if isinstance(value, Tensor):
-            found += [Place(path, axis, size) for axis, size in enumerate(value.shape) if size >= SMALLEST]
+            found += [Place(path, axis, size) for axis, size in enumerate(value.shape) if size >= smallest]
         elif isinstance(value, Scalar) and type(value.value) is int and value.value in extents:
             # An integer argument is a size only where a tensor has that length.
-            found += [Place(path, -1, value.value)] * (value.value >= SMALLEST)
+            found += [Place(path, -1, value.value)] * (value.value >= smallest)
     return tuple(found)
 
 
 def can_resize(call: Call) -> str:
     """Return why the sizes of `call` cannot be changed, or an empty text when they can."""
     buffers: dict[int, Tensor] = {}
-    for _, value in _leaves(call):
+    for _, value in leaves(call):
         if not isinstance(value, Tensor) or value.buffer < 0:
             continue
         other = buffers.setdefault(value.buffer, value)
@@ -75,12 +70,12 @@ def resize(call: Call, sizes: Mapping[Place, int], *, seed: int, values: ValuePo
 
     Strides keep their order, broadcast (0) strides stay 0, padded rows stay padded. Index-like tensors keep their
     recorded values as far as the new shape holds them, folded into the smallest new extent so that they stay valid
-    indices. `values` replaces the policy of floating tensors.
+    indices. `values` replaces the policy of floating tensors, but for those that are outputs nobody wrote yet.
     """
     smallest = min(sizes.values(), default=0)
     lengths = {
         tensor.elements: _elements(_new_shape(tensor, path, sizes))
-        for path, tensor in _leaves(call)
+        for path, tensor in leaves(call)
         if isinstance(tensor, Tensor) and tensor.elements >= SMALLEST
     }
 
@@ -102,57 +97,45 @@ def resize(call: Call, sizes: Mapping[Place, int], *, seed: int, values: ValuePo
     )
 
 
-def spread(call: Call, how: Spread) -> Call:
-    """Return `call` with the same values in other memory: with gaps in it, so that only its strides tell where.
-
-    `rows`: longer rows. `transposed`: the last two dimensions change places. `elements`: every second element of
-    what has one dimension. What is broadcast (a stride of 0) stays so.
-    """
-    return map_tensors(call, lambda tensor: _spread(tensor, how))
-
-
-def other_scalars(call: Call) -> Call | None:
-    """Return `call` with each float argument changed by a quarter, None when it has none that is finite.
-
-    A factor, a probability or an epsilon stays what it was, in sign and order of magnitude.
-    """
-
-    def change(_path: Path, value: Value) -> Value:
-        if isinstance(value, Scalar) and type(value.value) is float and math.isfinite(value.value):
-            return Scalar(value.value * 0.75 or 0.25)
-        return value
-
-    changed = _with_leaves(call, change)
-    return None if changed == call else changed
-
-
-def flipped_flags(call: Call) -> tuple[tuple[str, Call], ...]:
-    """Return `call` with each bool argument turned round, one at a time, with what was turned."""
-    flags = [(path, value.value) for path, value in _leaves(call) if isinstance(value, Scalar)]
-
-    def flip(at: Path) -> Call:
-        return _with_leaves(call, lambda path, v: Scalar(not v.value) if path == at and isinstance(v, Scalar) else v)
-
-    return tuple((f"{path[0]}={not flag}", flip(path)) for path, flag in flags if isinstance(flag, bool))
-
-
 def map_tensors(call: Call, change: Callable[[Tensor], Tensor]) -> Call:
     """Return `call` with `change` applied to every tensor argument."""
 
     def each(_path: Path, value: Value) -> Value:
         return change(value) if isinstance(value, Tensor) else value
 
-    return _with_leaves(call, each)
+    return with_leaves(call, each)
 
 
 def all_tensors(call: Call) -> tuple[Tensor, ...]:
     """Return every tensor argument of `call`."""
-    return tuple(value for _, value in _leaves(call) if isinstance(value, Tensor))
+    return tuple(value for _, value in leaves(call) if isinstance(value, Tensor))
+
+
+def leaves(call: Call) -> Iterator[tuple[Path, Value]]:
+    """Yield every argument of `call`, those inside lists and dicts one by one, with the path that leads to it."""
+    for index, value in enumerate(call.arguments):
+        yield from _walk(value, (index,))
+    for name, value in call.keywords:
+        yield from _walk(value, (name,))
+
+
+def with_leaves(call: Call, change: Callable[[Path, Value], Value]) -> Call:
+    """Return `call` with `change` applied to every leaf: what is no list, tuple or dict."""
+    return dataclasses.replace(
+        call,
+        arguments=tuple(_map(value, (index,), change) for index, value in enumerate(call.arguments)),
+        keywords=tuple((name, _map(value, (name,), change)) for name, value in call.keywords),
+    )
 
 
 def is_floating(tensor: Tensor) -> bool:
     """Tell whether the tensor holds floating-point numbers."""
     return tensor.dtype.startswith(("float", "bfloat"))
+
+
+def is_unset(tensor: Tensor) -> bool:
+    """Tell whether the tensor is memory that nobody wrote yet: an output."""
+    return isinstance(tensor.values, Distribution) and tensor.values.kind == "uninitialised"
 
 
 def describe(call: Call) -> str:
@@ -173,38 +156,6 @@ def _text(value: Value) -> str:
     if isinstance(value, Entries):
         return "{" + ", ".join(f"{name}: {_text(item)}" for name, item in value.items) + "}"
     return getattr(value, "name", "…")
-
-
-def _with_leaves(call: Call, change: Callable[[Path, Value], Value]) -> Call:
-    return dataclasses.replace(
-        call,
-        arguments=tuple(_map(value, (index,), change) for index, value in enumerate(call.arguments)),
-        keywords=tuple((name, _map(value, (name,), change)) for name, value in call.keywords),
-    )
-
-
-def _spread(tensor: Tensor, how: Spread) -> Tensor:
-    shape, strides = tensor.shape, list(tensor.strides)
-    if len(shape) == 1:
-        return dataclasses.replace(tensor, strides=(strides[0] * 2,)) if how == "elements" else tensor
-    if len(shape) < 2 or how == "elements" or 0 in strides:
-        return tensor
-    order = list(range(len(shape)))
-    if how == "transposed":
-        order[-2:] = reversed(order[-2:])
-    step = 1
-    for place, axis in enumerate(reversed(order)):
-        strides[axis] = step
-        step *= shape[axis]
-        step += _GAP if place == 0 else 0
-    return dataclasses.replace(tensor, strides=tuple(strides), offset=0)
-
-
-def _leaves(call: Call) -> Iterator[tuple[Path, Value]]:
-    for index, value in enumerate(call.arguments):
-        yield from _walk(value, (index,))
-    for name, value in call.keywords:
-        yield from _walk(value, (name,))
 
 
 def _walk(value: Value, path: Path) -> Iterator[tuple[Path, Value]]:
@@ -230,10 +181,10 @@ def _resized(
     tensor: Tensor, path: Path, sizes: Mapping[Place, int], smallest: int, values: ValuePolicy | None
 ) -> Tensor:
     shape = _new_shape(tensor, path, sizes)
-    floating = is_floating(tensor)
+    replaced = values if values and is_floating(tensor) and not is_unset(tensor) else None
     if shape == tensor.shape:
-        return dataclasses.replace(tensor, values=values) if values and floating else tensor
-    policy = values if values and floating else _folded(tensor, shape, smallest)
+        return dataclasses.replace(tensor, values=replaced) if replaced else tensor
+    policy = replaced or _folded(tensor, shape, smallest)
     return dataclasses.replace(tensor, shape=shape, strides=_strides(tensor, shape), offset=0, values=policy)
 
 

@@ -1,0 +1,131 @@
+"""Which sizes of a call belong together: found by asking the original.
+
+A variation on which the original raises or leaves its buffers says nothing about a candidate and is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from tritonforge.domain.launch import Call
+from tritonforge.domain.messages import InputOutcome
+from tritonforge.verify.resizing import SMALLEST, Place, can_resize, places, resize
+
+SelfCheck = Callable[[Sequence[Call]], Awaitable[Sequence[InputOutcome]]]
+"""Runs the original against itself on each call, and says which of them it can do at all."""
+
+_MAX_PLACES = 12
+_BASE = 48
+_SMALLEST_ALONE = 2
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Places that change together. `note` says why nothing can be changed, when there are none."""
+
+    groups: tuple[tuple[Place, ...], ...]
+    note: str = ""
+
+
+async def find_groups(call: Call, self_check: SelfCheck) -> Groups:
+    """Find which sizes of `call` are independent of each other.
+
+    Every extent of one recorded size starts out tied to the others of that size. Each is then changed alone, and in
+    pairs, on small inputs; what the original accepts is independent.
+    """
+    reason = can_resize(call)
+    if reason:
+        return Groups((), reason)
+    # Where nothing is large, what is small counts as a size, too.
+    found = places(call) or places(call, smallest=_SMALLEST_ALONE)
+    if not found:
+        return Groups((), "it has no size to change")
+    by_size: dict[int, list[Place]] = {}
+    for place in found:
+        by_size.setdefault(place.size, []).append(place)
+    tied = tuple(tuple(group) for group in by_size.values())
+    base = {place: _BASE + 16 * index for index, group in enumerate(tied) for place in group}
+    equal = dict.fromkeys(found, _BASE)
+    first, second = await self_check([resize(call, base, seed=1), resize(call, equal, seed=1)])
+    if first.status == "original-failed":
+        if second.status == "original-failed":
+            return Groups((), f"the original fails on smaller sizes ({second.detail})")
+        return Groups((found,))
+    if len(found) > _MAX_PLACES:
+        return Groups(tied)
+    return Groups(await _split(call, tied, base, self_check))
+
+
+async def _split(
+    call: Call, tied: tuple[tuple[Place, ...], ...], base: dict[Place, int], self_check: SelfCheck
+) -> tuple[tuple[Place, ...], ...]:
+    shared = [group for group in tied if len(group) > 1]
+    alone = [place for group in shared for place in group]
+    pairs = [(a, b) for group in shared for i, a in enumerate(group) for b in group[i + 1 :]]
+    trials = [{**base, p: base[p] + 5} for p in alone] + [{**base, a: base[a] + 5, b: base[b] + 5} for a, b in pairs]
+    outcomes = await self_check([resize(call, sizes, seed=1) for sizes in trials])
+    works = [outcome.status != "original-failed" for outcome in outcomes]
+    free = {place for place, ok in zip(alone, works, strict=False) if ok}
+    paired = {pair for pair, ok in zip(pairs, works[len(alone) :], strict=True) if ok}
+
+    groups: list[tuple[Place, ...]] = [group for group in tied if len(group) == 1]
+    for group in shared:
+        rest = list(group)
+        while rest:
+            place = rest.pop(0)
+            if place in free and not any(_tied(place, other, free, paired) for other in rest):
+                groups.append((place,))
+                continue
+            partners = [other for other in rest if _tied(place, other, free, paired)]
+            if not partners and place not in free:
+                partners = [other for other in rest if other not in free]  # three or more that go together
+            groups.append((place, *partners))
+            rest = [other for other in rest if other not in partners]
+    return await _joined(call, groups, tied, base, self_check)
+
+
+async def _joined(
+    call: Call,
+    groups: list[tuple[Place, ...]],
+    tied: tuple[tuple[Place, ...], ...],
+    base: dict[Place, int],
+    self_check: SelfCheck,
+) -> tuple[tuple[Place, ...], ...]:
+    """Join groups that cannot grow without others of their size.
+
+    A bias that may be longer than the rows it is added to, but not shorter, can change alone; the rows cannot.
+    """
+    trials = [{**base, **{place: base[place] + 5 for place in group}} for group in groups]
+    outcomes = await self_check([resize(call, sizes, seed=1) for sizes in trials])
+    stuck = {group for group, outcome in zip(groups, outcomes, strict=False) if outcome.status == "original-failed"}
+    out: list[tuple[Place, ...]] = []
+    for family in tied:
+        members = [group for group in groups if group[0] in family]
+        if any(group in stuck for group in members) and len(members) > 1:
+            grows = [group for group in members if group not in stuck and len(group) > 1]
+            out += grows
+            out.append(tuple(place for group in members if group not in grows for place in group))
+        else:
+            out += members
+    return tuple(out)
+
+
+def _tied(a: Place, b: Place, free: set[Place], paired: set[tuple[Place, Place]]) -> bool:
+    """Two places belong together when at least one cannot change alone but both can together."""
+    return (a in _paired_with(b, paired)) and not (a in free and b in free)
+
+
+def _paired_with(place: Place, paired: set[tuple[Place, Place]]) -> set[Place]:
+    """Return the places that were changed together with `place` without a complaint of the original."""
+    return {b for a, b in paired if a == place} | {a for a, b in paired if b == place}
+
+
+def meanings(call: Call, groups: Groups) -> tuple[tuple[Place, ...], ...]:
+    """Return the extents too small to count as sizes (channels, heads), those of one extent together."""
+    taken = {place for group in groups.groups for place in group}
+    found: dict[int, list[Place]] = {}
+    for place in places(call, smallest=_SMALLEST_ALONE):
+        if place.size < SMALLEST and place not in taken:
+            found.setdefault(place.size, []).append(place)
+    return tuple(tuple(group) for group in found.values() if any(place.axis >= 0 for place in group))

@@ -1,0 +1,161 @@
+"""Which sizes an input gets: just over a tile, round and not, one, and past the recorded number of programs.
+
+Sizes of an input are odd and all different, so that a swapped axis, a stride or a tail cannot hide.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tritonforge.domain.launch import Call, RecordedLaunch, Scalar
+from tritonforge.verify.grouping import Groups
+from tritonforge.verify.resizing import SMALLEST, Place, all_tensors, resize
+
+_MANY_TILES = 16
+_LONGEST = 2048
+_PROGRAMS = 4200
+"""So many programs of a small kernel take about 2 s in the interpreter."""
+
+_LANES = 1 << 25
+_FEWER = 1030
+_ELEMENTS = 1 << 21
+_MOST_PAST = 3
+
+
+def small(groups: Groups) -> list[int]:
+    """Return a small size for each group."""
+    return [19 + 6 * index for index in range(len(groups.groups))]
+
+
+def few(groups: Groups, grid: frozenset[int]) -> list[int]:
+    """Return a small size for each group, and a smaller one for those that count programs."""
+    return [
+        5 + 2 * index if is_grid(group, grid) else size
+        for index, (group, size) in enumerate(zip(groups.groups, small(groups), strict=True))
+    ]
+
+
+def divisible(groups: Groups, grid: frozenset[int], *, by: int, apart: int) -> list[int]:
+    """Return multiples of `by`, those of different groups `apart` from each other; few of what counts programs."""
+    return [16 if is_grid(group, grid) else by + apart * (index + 1) for index, group in enumerate(groups.groups)]
+
+
+def beyond(recorded: int, tile: int) -> int:
+    """Return a size that ends in a tail and is over the recorded one, or over many tiles where that is too large."""
+    return max(tile, min(recorded, _MANY_TILES * tile, _LONGEST)) + tile // 2 + 5
+
+
+def is_grid(group: Sequence[Place], grid: frozenset[int]) -> bool:
+    """Tell whether a group's size is an extent of a grid: it counts programs and has no tile to cross."""
+    return all(place.size in grid for place in group)
+
+
+@dataclass(frozen=True)
+class Past:
+    """Sizes for more programs than were recorded; or, where those are too many to interpret, for as many as can be."""
+
+    sizes: list[int]
+    about: str
+
+
+@dataclass(frozen=True)
+class _Count:
+    """An extent of a recorded grid, and the groups that it counts, each in blocks of so many elements."""
+
+    programs: int
+    factors: tuple[tuple[int, int], ...]
+    fixed: int
+    lanes: int
+
+
+def past(call: Call, groups: Groups, *, grid: frozenset[int], covered: Sequence[Sequence[int]]) -> tuple[Past, ...]:
+    """Return sizes for which more programs run than when `call` was recorded, one for each extent of its grids.
+
+    Args:
+        call: the recorded call, with its launches where they are known.
+        groups: which of its sizes change together.
+        grid: extents of the recorded grids, used where the call has no launches.
+        covered: sizes that are tried anyway.
+    """
+    found: list[Past] = []
+    for count in _counts(call, groups, grid):
+        one = _past(call, groups, count)
+        if one is None or _covered(groups, count, covered) or any(one.sizes == other.sizes for other in found):
+            continue
+        found.append(one)
+    return tuple(found[:_MOST_PAST])
+
+
+def _past(call: Call, groups: Groups, count: _Count) -> Past | None:
+    sizes = [3 + 2 * index for index in range(len(groups.groups))]
+    most = min(_PROGRAMS, max(_LANES // max(count.lanes, 1), 1))
+    for index, block in count.factors:
+        sizes[index] = groups.groups[index][0].size + block // 2 + 5
+    about = "more programs than recorded, with a tail"
+    if _programs(sizes, count) > most:
+        # Each factor gives way alike, so that every dimension still has many blocks.
+        share = (min(most, _FEWER) / _programs(sizes, count)) ** (1 / len(count.factors))
+        for index, block in count.factors:
+            sizes[index] = max(math.ceil(sizes[index] * share) // block, 1) * block + block // 2 + 1
+        about = (
+            f"{_programs(sizes, count)} programs along one extent of the grid: the recorded {count.programs} take long"
+        )
+    chosen = {place: size for group, size in zip(groups.groups, sizes, strict=True) for place in group}
+    if sum(tensor.elements for tensor in all_tensors(resize(call, chosen, seed=0))) > _ELEMENTS:
+        return None
+    return Past(sizes, about)
+
+
+def _programs(sizes: Sequence[int], count: _Count) -> int:
+    return count.fixed * math.prod(-(-sizes[index] // block) for index, block in count.factors)
+
+
+def _covered(groups: Groups, count: _Count, covered: Sequence[Sequence[int]]) -> bool:
+    recorded = [group[0].size for group in groups.groups]
+    return any(_programs(sizes, count) > _programs(recorded, count) for sizes in covered)
+
+
+def _counts(call: Call, groups: Groups, grid: frozenset[int]) -> Iterator[_Count]:
+    seen = set()
+    for launch in call.launches:
+        blocks = _blocks(launch)
+        lanes = math.prod(sorted(blocks)[-2:])
+        for extent in launch.grid:
+            one = _explained(extent, groups, blocks, _fixed(call), lanes) if extent > 1 else None
+            if one and one not in seen:
+                seen.add(one)
+                yield one
+    if not call.launches:
+        for index, group in enumerate(groups.groups):
+            if is_grid(group, grid):
+                yield _Count(group[0].size, ((index, 1),), 1, 1)
+
+
+def _blocks(launch: RecordedLaunch) -> list[int]:
+    found = {v.value for _, v in launch.constexprs if isinstance(v, Scalar) and type(v.value) is int and v.value > 1}
+    return sorted(found)
+
+
+def _fixed(call: Call) -> list[int]:
+    """Return what extents that stay as they are (batch, heads) may multiply a grid by."""
+    extents = {n for tensor in all_tensors(call) for n in tensor.shape if 1 < n < SMALLEST}
+    return sorted({1, *extents, *(a * b for a, b in itertools.combinations(sorted(extents), 2))})
+
+
+def _explained(extent: int, groups: Groups, blocks: list[int], fixed: list[int], lanes: int) -> _Count | None:
+    """Find which groups, in which blocks, an extent of a grid counts: one group, else the product of two."""
+    counted = [[(-(-group[0].size // block), block) for block in (1, *blocks)] for group in groups.groups]
+    for factor in fixed:
+        for index, ways in enumerate(counted):
+            for programs, block in ways:
+                if programs > 1 and programs * factor == extent:
+                    return _Count(extent, ((index, block),), factor, lanes)
+    for factor in fixed:
+        for (i, first), (j, second) in itertools.combinations(enumerate(counted), 2):
+            for (a, block_a), (b, block_b) in itertools.product(first, second):
+                if a > 1 and b > 1 and a * b * factor == extent:
+                    return _Count(extent, ((i, block_a), (j, block_b)), factor, lanes)
+    return None
