@@ -50,12 +50,15 @@ def reached(file: File, hosts: Iterable[str]) -> list[Function]:
     wanted = {host.removesuffix(".apply") for host in hosts}
     functions = list(file.index.functions())
     classes = {s.qualname for s in file.index.scopes.values() if isinstance(s.node, ast.ClassDef)}
-    by_name: dict[str, list[Scope]] = {}
+    plain: dict[str, list[Scope]] = {}
+    methods: dict[str, list[Scope]] = {}
     for scope in functions:
-        by_name.setdefault(scope.qualname.rpartition(".")[2], []).append(scope)
         owner = scope.parent
         if owner is not None and isinstance(owner.node, ast.ClassDef):
-            by_name.setdefault(owner.qualname.rpartition(".")[2], []).append(scope)
+            methods.setdefault(scope.qualname.rpartition(".")[2], []).append(scope)
+            plain.setdefault(owner.qualname.rpartition(".")[2], []).append(scope)
+        else:
+            plain.setdefault(scope.qualname.rpartition(".")[2], []).append(scope)
     waiting = [s for s in functions if s.qualname in wanted or s.qualname.rpartition(".")[0] in wanted & classes]
     seen: dict[int, Scope] = {}
     while waiting:
@@ -63,8 +66,11 @@ def reached(file: File, hosts: Iterable[str]) -> list[Function]:
         if id(scope.node) in seen or id(scope.node) in file.jits:
             continue
         seen[id(scope.node)] = scope
-        for name in sorted(scope.names):
-            waiting += by_name.get(name, [])
+        for node in ast.walk(scope.node):
+            if isinstance(node, ast.Name):
+                waiting += plain.get(node.id, [])
+            elif isinstance(node, ast.Attribute):  # `x.softmax()` is not the file's function of that name
+                waiting += methods.get(node.attr, [])
         waiting += [inner for inner in functions if inner.parent is scope]
     nodes = [s.node for s in seen.values() if isinstance(s.node, _FUNCTIONS)]
     return sorted(nodes, key=lambda node: node.lineno)
