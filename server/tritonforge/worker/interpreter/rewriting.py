@@ -12,6 +12,8 @@ from typing import Any
 import triton.language as tl
 from triton.runtime import interpreter
 
+from tritonforge.worker.interpreter import covering
+
 _LOOPS = {"range", "tl.range"}
 _TO = "_tritonforge_to"
 _INDEX = "_tritonforge_index"
@@ -26,6 +28,7 @@ def install() -> None:
     # What is in the interpreter's module is put into a kernel's globals when it is rewritten.
     setattr(interpreter, _TO, _to)
     setattr(interpreter, _INDEX, _index)
+    covering.install()
     rewriter.ast_transformer = _transformer(original)()
     rewriter._compile_and_exec = _compiled(rewriter._compile_and_exec)
 
@@ -33,6 +36,7 @@ def install() -> None:
 def _compiled(original: Any) -> Any:
     def compile_and_exec(self: Any, tree: ast.Module) -> Any:
         """Compile a kernel that a factory made inside a function that gives it the factory's variables."""
+        _mark(self, tree)
         cells = dict(zip(self.fn.__code__.co_freevars, self.fn.__closure__ or (), strict=False))
         if not cells or not isinstance(tree.body[0], ast.FunctionDef):
             return original(self, tree)
@@ -52,6 +56,17 @@ def _compiled(original: Any) -> Any:
         return space["_tritonforge_factory"](*(cell.cell_contents for cell in cells.values()))
 
     return compile_and_exec
+
+
+def _mark(rewriter: Any, tree: ast.Module) -> None:
+    """Let the kernel tell which of its lines run."""
+    kernel = tree.body[0]
+    if isinstance(kernel, ast.FunctionDef):
+        function = rewriter.fn
+        kinds = getattr(function, "__annotations__", {})
+        constexprs = frozenset(name for name, kind in kinds.items() if "constexpr" in str(kind))
+        name = function.__qualname__.replace("<locals>.", "")
+        covering.mark(kernel, name, rewriter.filename, constexprs, id(function))
 
 
 def _transformer(original: Any) -> Any:
