@@ -74,12 +74,9 @@ def mark(function: ast.FunctionDef, name: str, file: str, constexprs: frozenset[
 
 def _fixed_locals(function: ast.FunctionDef, constexprs: frozenset[str]) -> frozenset[str]:
     """Return the local names that are annotated as constexprs."""
-    found = set()
-    for node in ast.walk(function):
-        annotated = isinstance(node, ast.AnnAssign) and "constexpr" in ast.unparse(node.annotation)
-        if annotated and isinstance(node.target, ast.Name):
-            found.add(node.target.id)
-    return frozenset(found) - constexprs
+    annotated = [node for node in ast.walk(function) if isinstance(node, ast.AnnAssign)]
+    fixed = [node.target for node in annotated if "constexpr" in ast.unparse(node.annotation)]
+    return frozenset(target.id for target in fixed if isinstance(target, ast.Name)) - constexprs
 
 
 class _Marker(ast.NodeTransformer):
