@@ -58,7 +58,7 @@ def test_a_small_error_in_the_sum_is_found(compare, example):
 
 def test_a_wider_tolerance_lets_it_pass(compare, example):
     wrong = example("matmul", ("acc += tl.dot(a, b)", "acc += tl.dot(a, b) * 1.01"))
-    (outcome,) = compare(example("matmul"), wrong, matmul_call(), tolerance=Tolerance(2.0, 0.02))
+    (outcome,) = compare(example("matmul"), wrong, matmul_call(), tolerance=Tolerance(relative=0.02))
     assert outcome.status == "equal"
 
 

@@ -10,7 +10,8 @@ from tritonforge.domain.messages import Describe, Tolerance  # noqa: E402 - afte
 from tritonforge.worker.calling import evaluate  # noqa: E402
 from tritonforge.worker.fakecuda import faked  # noqa: E402
 from tritonforge.worker.interpreter.poison import CANDIDATE, ORIGINAL  # noqa: E402
-from tritonforge.worker.outcomes import Outputs, compare_outputs, ulp_of  # noqa: E402
+from tritonforge.worker.judging import ulp_of  # noqa: E402
+from tritonforge.worker.outcomes import Outputs, compare_outputs  # noqa: E402
 
 
 @pytest.mark.parametrize(

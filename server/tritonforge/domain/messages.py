@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Literal, TypeVar
 
+from tritonforge.domain.coverage import KernelCoverage
 from tritonforge.domain.launch import Call, RecordedLaunch
 from tritonforge.domain.profile import Ceilings
 from tritonforge.domain.target import WorkerInfo
@@ -114,20 +115,42 @@ class Compile(Request[CompileResult]):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """When an output element counts as equal.
+    """When an output counts as equal to the oracle's; `worker/judging.py` has the rule and its reasons.
 
-    |got − want| ≤ ulps·ulp(want) + relative·scale, where ulp is that of the
-    output's dtype at `want` and scale the largest finite |want| of that tensor. NaN and Inf must agree in place and
-    sign. Integers, bools and indices must be equal.
+    `multiple`: how often the original's own error, or what one rounding of its accumulation precision on its inputs
+    would cause, an element may be off. `roundings`: how many roundings of that precision it may be off in any case, at
+    the element's own or its neighbours' typical value. `norm`: how often the expected error the root mean square of
+    errors may be. `relative`: this much of the output's largest value is allowed besides. The last rounding, to the
+    output's type, always is. NaN and Inf must agree in place and sign; integers, bools and indices must be equal.
     """
 
-    ulps: float = 2.0
-    relative: float = 4e-6
+    multiple: float = 4.0
+    roundings: float = 4.0
+    norm: float = 2.0
+    relative: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The rule in one sentence."""
+        more = f", plus {self.relative:g} of the output's largest value" if self.relative else ""
+        return (
+            f"the output's rounding plus the largest of {self.multiple:g}× the original's own error, "
+            f"{self.multiple:g}× what one rounding of the inputs causes and {self.roundings:g} roundings at its "
+            f"scale{more}; {self.norm:g}× in norm; integers, NaN and Inf exact"
+        )
+
+
+OracleKind = Literal["widened", "reference", "original"]
+"""`widened`: the original, interpreted in float64. `reference`: a PyTorch function in float64. `original`: what the
+original itself computes."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One element that differs: which output, its index, what was expected and what came."""
+    """One element that differs: which output, its index, what was expected and what came.
+
+    `count` of `elements` differ. `allowed`: the largest |got − expected| that would have passed; None where none would.
+    """
 
     output: str
     index: tuple[int, ...]
@@ -135,6 +158,7 @@ class Difference:
     got: float
     count: int
     elements: int
+    allowed: float | None = None
 
 
 @dataclass(frozen=True)
@@ -142,9 +166,12 @@ class InputOutcome:
     """What happened on one input.
 
     `status`: `equal`, `different`, `original-failed` (the original itself raises or leaves its buffers: the input says
-    nothing), `candidate-failed`. Errors are the largest |got − want| / scale over all outputs. `original_error` is how
-    far the original moves when its floating inputs move by one rounding. `out_of_bounds`: who failed reads or
-    writes outside every buffer of the launch.
+    nothing), `candidate-failed`. `worst_error` is the largest |got − oracle| over the oracle's largest value, over all
+    outputs, `norm_error` the same of root mean squares; `original_*` are those of the original, None where it is the
+    oracle itself or was not asked. `oracle` says what that was, empty where nothing was compared; a candidate that is
+    equal to the original to the last bit needs no other. `note` says what a person should know of the original: that
+    it could not be widened, or is far from its reference. `outputs`: how many that have elements were compared.
+    `out_of_bounds`: who failed reads or writes outside every buffer of the launch.
     """
 
     status: Literal["equal", "different", "original-failed", "candidate-failed"]
@@ -156,13 +183,38 @@ class InputOutcome:
     inputs_changed: tuple[str, ...] = ()
     outputs: int = 0
     seconds: float = 0.0
+    oracle: OracleKind | Literal[""] = ""
+    norm_error: float | None = None
+    original_norm_error: float | None = None
+    note: str = ""
+    check: str = ""
+    """The name of the honesty check that refuses the candidate here (see `CompareResult.checks`)."""
 
 
 @dataclass(frozen=True)
 class CompareResult:
-    """One outcome for each input, in order; fewer when `stop_at_first` ended it."""
+    """One outcome for each input, in order; fewer when `stop_at_first` ended it.
+
+    `checks`: what was done to find out whether results come about honestly, as (name, result); a result is `passed`,
+    `failed: why` or `skipped: why`, and the outcome of the input where one failed is `different`. `coverage`: what of
+    the candidate's kernels ran on all inputs. `notes`: what was seen of the original itself, one sentence each.
+    """
 
     outcomes: tuple[InputOutcome, ...]
+    checks: tuple[tuple[str, str], ...] = ()
+    coverage: tuple[KernelCoverage, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A PyTorch function that says what is right: `function` is its qualified name in the program's file.
+
+    It takes what the host function takes, floating tensors in float64, and returns or changes tensors as that does.
+    """
+
+    program: Program
+    function: str
 
 
 @dataclass(frozen=True)
@@ -178,6 +230,10 @@ class Compare(Request[CompareResult]):
     inputs: tuple[Call, ...]
     tolerance: Tolerance = Tolerance()
     stop_at_first: bool = True
+    candidate_inputs: tuple[Call, ...] = ()
+    """The same inputs as the candidate takes them, one for each, where a direct launch of its kernel is another: by
+    another name, with its own tiles. Empty: `inputs`."""
+    reference: Reference | None = None
     lane: ClassVar[Lane] = "interpret"
     result: ClassVar[type] = CompareResult
 
@@ -191,6 +247,7 @@ class CompareOnDevice(Request[CompareResult]):
     inputs: tuple[Call, ...]
     tolerance: Tolerance = Tolerance()
     stop_at_first: bool = True
+    reference: Reference | None = None
     lane: ClassVar[Lane] = "device"
     result: ClassVar[type] = CompareResult
 
@@ -290,6 +347,36 @@ class Count(Request[CountResult]):
 
 
 @dataclass(frozen=True)
+class SanitizeResult:
+    """What compute-sanitizer found.
+
+    `errors`: one sentence for each place. `checked`: the checks that came to their end. `skipped`: why others did not,
+    empty when all did. `tool`: its name and version.
+    """
+
+    errors: tuple[str, ...] = ()
+    checked: tuple[str, ...] = ()
+    skipped: str = ""
+    tool: str = ""
+
+
+@dataclass(frozen=True)
+class Sanitize(Request[SanitizeResult]):
+    """Run a call once under each of compute-sanitizer's `checks`, on the GPU, in a process of its own.
+
+    `memcheck` finds accesses outside of memory or misaligned, `racecheck` races in shared memory. `budget_s` bounds all
+    of them together.
+    """
+
+    program: Program
+    call: Call
+    checks: tuple[Literal["memcheck", "racecheck"], ...] = ("memcheck", "racecheck")
+    budget_s: float = 60.0
+    lane: ClassVar[Lane] = "device"
+    result: ClassVar[type] = SanitizeResult
+
+
+@dataclass(frozen=True)
 class MeasureCeilings(Request[Ceilings]):
     """Measure bandwidths of memory and L2, matrix rates and launch overhead of the worker's GPU."""
 
@@ -305,8 +392,67 @@ class Describe(Request[WorkerInfo]):
     result: ClassVar[type] = WorkerInfo
 
 
+@dataclass(frozen=True)
+class BufferExtent:
+    """What a launch touches of one buffer, in elements from where the parameter's pointer points.
+
+    `high` is one past the highest element that is read or written, 0 when none is. An atomic reads and writes.
+    """
+
+    parameter: str
+    high: int
+    read: bool
+    written: bool
+
+
+@dataclass(frozen=True)
+class CallExtents:
+    """What one direct launch touches. `error` says why it could not be run to its end; empty when it could.
+
+    `overlapping`: two programs, or two lanes of one store, write the same element, so that the order decides.
+    """
+
+    buffers: tuple[BufferExtent, ...] = ()
+    overlapping: bool = False
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class ExtentsResult:
+    """One entry for each input, in order."""
+
+    extents: tuple[CallExtents, ...]
+
+
+@dataclass(frozen=True)
+class MeasureExtents(Request[ExtentsResult]):
+    """Interpret each direct launch of `inputs` and say which part of every buffer it touches.
+
+    Arguments are given by name. Buffers are meant to be roomy: an access outside is an error like any other. `seconds`
+    bounds each launch.
+    """
+
+    program: Program
+    inputs: tuple[Call, ...]
+    seconds: float = 5.0
+    lane: ClassVar[Lane] = "interpret"
+    result: ClassVar[type] = ExtentsResult
+
+
 JOBS: dict[str, type] = {
-    cls.__name__: cls for cls in (Record, Compile, Compare, CompareOnDevice, Time, Count, MeasureCeilings, Describe)
+    cls.__name__: cls
+    for cls in (
+        Record,
+        Compile,
+        Compare,
+        CompareOnDevice,
+        Time,
+        Count,
+        MeasureCeilings,
+        Describe,
+        MeasureExtents,
+        Sanitize,
+    )
 }
 
 FailureKind = Literal[

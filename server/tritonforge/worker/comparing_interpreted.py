@@ -12,12 +12,14 @@ from tritonforge.worker.failures import JobContext
 from tritonforge.worker.fakecuda import faked
 from tritonforge.worker.interpreter.poison import Poison
 from tritonforge.worker.interpreter.running import Run, running
+from tritonforge.worker.interpreter.shadow import Shadow
+from tritonforge.worker.interpreter.widening import widening
 from tritonforge.worker.launching import first_configs
 
 
 def compare_interpreted(request: Compare, context: JobContext) -> CompareResult:
     """Answer a `Compare` request in a process that interprets."""
-    return compare(request, context, Where("cpu", _around))
+    return compare(request, context, Where("cpu", _around, widened=lambda: widening(Shadow())))
 
 
 @contextlib.contextmanager

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from tritonforge.domain.messages import Difference, Tolerance
+from tritonforge.domain.messages import Difference, OracleKind, Tolerance
 from tritonforge.worker.interpreter.poison import Poison
+from tritonforge.worker.judging import Evidence, Judgement, judge
 
 _CHUNK = 1 << 23
 
@@ -26,21 +27,53 @@ class Outputs:
     launches: int = 0
     overwrites: str = ""
     """The returned tensor of an earlier call that this call changed, if any."""
+    wide: dict[str, Any] = field(default_factory=dict)
+    """The floating tensors in float64, where the run computed in it."""
+    arithmetic: frozenset[str] = frozenset()
+    """Triton's names of the floating types that kernels computed with, where that was followed."""
 
     @property
     def n_bytes(self) -> int:
         """Return how much memory the tensors take."""
-        return sum(t.numel() * t.element_size() for t in self.tensors.values())
+        return sum(t.numel() * t.element_size() for d in (self.tensors, self.wide) for t in d.values())
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """What outputs are judged by: float64 values by the name of the output (the original's, where there are none).
+
+    `shifts`: how far they move when inputs do, by name, once for each coin. `eps`: see `judging.Evidence`.
+    """
+
+    kind: OracleKind = "original"
+    tensors: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)
+    shifts: Sequence[Mapping[str, Any]] = ()
+    eps: float = 2.0**-23
+
+    def evidence_for(self, name: str, want: Any) -> Evidence:
+        """Return what is known of the output `name`, of which the original computed `want`."""
+        known = self.tensors.get(name)
+        shifts = [s[name] for s in self.shifts if name in s]
+        return Evidence(want if known is None else known, shifts, self.eps, inexact=known is None)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How two outputs differ; `problem` is empty when they agree within the tolerance."""
+    """How two outputs differ; `problem` is empty when they agree within the tolerance.
+
+    Errors are against the oracle: the largest over the largest value, and in norm; `original_*` are the original's.
+    `excess`: by which factor a tolerance would have to be larger; infinite where none would do.
+    """
 
     problem: str = ""
     worst_error: float = 0.0
     difference: Difference | None = None
     compared: int = 0
+    excess: float = 0.0
+    norm_error: float = 0.0
+    original_error: float = 0.0
+    original_norm_error: float = 0.0
 
 
 def flatten(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -65,145 +98,201 @@ def same_bits(a: Any, b: Any) -> bool:
     return bool(torch.equal(a.view(kind), b.view(kind)))
 
 
-def compare_outputs(want: Outputs, got: Outputs, tolerance: Tolerance) -> Comparison:
-    """Compare the candidate's outputs to the original's; the first problem is the one reported.
+def compare_outputs(want: Outputs, got: Outputs, tolerance: Tolerance, oracle: Oracle | None = None) -> Comparison:
+    """Compare the candidate's outputs to the original's, by the oracle; the first problem is the one reported.
 
-    The largest error over all outputs is given even then.
+    The largest errors over all outputs are given even then. Outputs of no elements are not counted as compared.
     """
-    if want.launches and not got.launches:
-        return Comparison("the candidate launches no Triton kernel here, where the original does", compared=1)
-    worst, compared = 0.0, 0
-    first: Comparison | None = None
+    oracle = oracle or Oracle()
+    something = any(t.numel() for t in want.tensors.values()) or bool(want.values)
+    if want.launches and not got.launches and (something or not want.tensors):
+        return _hopeless("the candidate launches no Triton kernel here, where the original does", compared=1)
     if set(want.tensors) != set(got.tensors):
         name = min(set(want.tensors) ^ set(got.tensors))
         who = "the candidate lacks" if name in want.tensors else "only the candidate has"
-        return Comparison(f"{who} the output {name}")
-    for name, wanted in want.tensors.items():
-        one = compare_tensors(name, wanted, got.tensors[name], tolerance, (want.poison, got.poison))
-        compared += 1
-        worst = max(worst, one.worst_error)
-        if one.problem and first is None:
-            first = one
-    for name, value in want.values.items():
-        compared += 1
-        if first is None and not _same_value(value, got.values.get(name)):
-            first = Comparison(f"{name} is {got.values.get(name)!r} instead of {value!r}")
+        return _hopeless(f"{who} the output {name}")
+    poisons = want.poison, got.poison
+    each = [
+        compare_tensors(n, w, got.tensors[n], tolerance, poisons=poisons, evidence=oracle.evidence_for(n, w))
+        for n, w in want.tensors.items()
+    ]
+    each += [_compare_values(n, v, got.values.get(n), tolerance, oracle) for n, v in want.values.items()]
     extra = sorted(got.changed - want.changed)
-    if extra and first is None:
-        first = Comparison(f"the candidate changes {', '.join(extra)}, which the original leaves alone")
-    if got.overwrites and not want.overwrites and first is None:
-        first = Comparison("a call of the candidate changes what an earlier one returned: they share a buffer")
-    if first is None:
-        return Comparison("", worst, None, compared)
-    return Comparison(first.problem, worst, first.difference, compared)
+    if extra:
+        each.append(_hopeless(f"the candidate changes {', '.join(extra)}, which the original leaves alone"))
+    if got.overwrites and not want.overwrites:
+        each.append(_hopeless("a call of the candidate changes what an earlier one returned: they share a buffer"))
+    if not want.tensors and not want.values:
+        each.append(_hopeless("nothing can be compared: no tensor is returned, taken or given to a kernel"))
+    first = next((one for one in each if one.problem), Comparison())
+    return Comparison(
+        first.problem,
+        max((one.worst_error for one in each), default=0.0),
+        first.difference,
+        sum(one.compared for one in each),
+        max((one.excess for one in each), default=0.0),
+        max((one.norm_error for one in each), default=0.0),
+        max((one.original_error for one in each), default=0.0),
+        max((one.original_norm_error for one in each), default=0.0),
+    )
 
 
-def _same_value(want: Any, got: Any) -> bool:
-    if isinstance(want, bool) or isinstance(got, bool):
-        return want is got
-    if isinstance(want, (int, float)) and isinstance(got, (int, float)):
-        return want == got or (math.isnan(want) and math.isnan(got)) or math.isclose(want, got, rel_tol=1e-5)
-    if type(want) is not type(got):
-        return False
+def _hopeless(problem: str, compared: int = 0, difference: Difference | None = None) -> Comparison:
+    return Comparison(problem, compared=compared, excess=math.inf, difference=difference)
+
+
+def _compare_values(name: str, want: Any, got: Any, tolerance: Tolerance, oracle: Oracle) -> Comparison:
+    """Compare something else that was returned: a float by the rule for tensors, whole numbers and text exactly."""
+    if type(want) is float and type(got) is float:
+        first, second = (torch.tensor([v], dtype=torch.float64) for v in (want, got))
+        dtype = next((t for t in (torch.float16, torch.bfloat16) if _fits(first, t) and _fits(second, t)), None)
+        known = torch.tensor([oracle.values.get(name, want)], dtype=torch.float64)
+        shifts = [torch.tensor([s[name]]) for s in oracle.shifts if name in s]
+        verdict = judge(
+            first.to(dtype or torch.float32),
+            second.to(dtype or torch.float32),
+            Evidence(known, shifts, oracle.eps, inexact=name not in oracle.values),
+            tolerance,
+        )
+        return _said(name, (), verdict, (want, got), tolerance) if verdict.where >= 0 else _passed(verdict)
+    exact = (bool, int, str, bytes)
     # Other objects cannot be compared between two programs that each have their own classes.
-    return want == got if isinstance(want, (str, bytes)) else True
+    if type(want) is type(got) and (want == got or not isinstance(want, exact)):
+        return Comparison(compared=1)
+    return _hopeless(f"{name} is {got!r} instead of {want!r}", compared=1)
+
+
+def _fits(value: Any, dtype: Any) -> bool:
+    return bool(torch.equal(value.to(dtype).double().nan_to_num(), value.nan_to_num()))
 
 
 def compare_tensors(
-    name: str, want: Any, got: Any, tolerance: Tolerance, poisons: tuple[Poison | None, Poison | None]
+    name: str,
+    want: Any,
+    got: Any,
+    tolerance: Tolerance,
+    *,
+    poisons: tuple[Poison | None, Poison | None] = (None, None),
+    evidence: Evidence | None = None,
 ) -> Comparison:
-    """Compare one output under the rule of `Tolerance`.
+    """Compare one output: floating ones as `judging` has it, others exactly.
 
     Where the original leaves poison (memory it never wrote), the candidate must leave its own.
     """
-    want_poison, got_poison = poisons
     if tuple(want.shape) != tuple(got.shape) or want.dtype != got.dtype:
-        return Comparison(
+        return _hopeless(
             f"{name} has shape {tuple(got.shape)} and dtype {got.dtype} instead of {tuple(want.shape)} and {want.dtype}"
         )
     if want.numel() == 0:
         return Comparison()
     if want.is_contiguous() and not got.is_contiguous():
-        return Comparison(f"{name} has strides {got.stride()} instead of {want.stride()}")
+        return _hopeless(f"{name} has strides {got.stride()} instead of {want.stride()}", compared=1)
     if want.dtype.is_complex:
         want, got = torch.view_as_real(want), torch.view_as_real(got)
-    flat_want, flat_got = want.contiguous().reshape(-1), got.contiguous().reshape(-1)
-    scale = _scale_of(flat_want, want_poison)
-    worst, count, where = 0.0, 0, -1
-    unwritten = written_too = 0
-    for start in range(0, flat_want.numel(), _CHUNK):
-        w, g = flat_want[start : start + _CHUNK], flat_got[start : start + _CHUNK]
-        bad, error = _differences(w, g, tolerance, scale)
-        if want_poison is not None and got_poison is not None:
-            left, left_too = want_poison.where(w), got_poison.where(g)
-            if bool(left.any()) or bool(left_too.any()):
-                # Small integers that both wrote can look like poison; what is equal was written by both, though.
-                unequal = (w != g) | _is_nan(w) | _is_nan(g)
-                bad = torch.where(left, ~left_too & ~_is_nan(g), bad | (left_too & ~left)) & unequal
-                error = torch.where(left | left_too, torch.zeros_like(error), error)
-                unwritten += int((left_too & ~left & bad).sum())
-                written_too += int((left & bad).sum())
-        worst = max(worst, float(error.max()))
-        n = int(bad.sum())
-        if n and where < 0:
-            where = start + int(torch.nonzero(bad)[0])
-        count += n
+        evidence = None
+    skip, unwritten = _written(name, want, got, poisons)
+    if unwritten is not None:
+        return unwritten
+    if want.dtype.is_floating_point:
+        found = judge(want, got, evidence or Evidence(want, inexact=True), tolerance, skip)
+        if found.where < 0 and found.norm_ratio <= tolerance.norm:
+            return _passed(found)
+        came = float(got.reshape(-1)[found.where]) if found.where >= 0 else math.nan
+        return _said(name, tuple(want.shape), found, (found.expected, came), tolerance)
+    unequal = want != got
+    if skip is not None:
+        unequal &= ~skip
+    count = int(unequal.sum())
     if not count:
-        return Comparison("", worst, None, 1)
-    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(where), want.shape))
-    expected, came = float(flat_want[where]), float(flat_got[where])
-    difference = Difference(name, index, expected, came, count, want.numel())
-    n, first = want.numel(), list(index)
-    if unwritten:
-        text = f"{name} holds memory that was never written at {unwritten} of {n} elements, the first at {first}"
-    elif written_too:
-        text = f"{name} is written at {written_too} elements that the original leaves unwritten, the first at {first}"
+        return Comparison(compared=1)
+    index = tuple(int(i) for i in torch.nonzero(unequal)[0])
+    expected, came = float(want[index]), float(got[index])
+    text = f"{name} differs at {count} of {want.numel()} elements, the first at {list(index)}: "
+    text += f"{came:.17g} instead of {expected:.17g}, which must be equal"
+    difference = Difference(name, index, expected, came, count, want.numel(), 0.0)
+    return Comparison(text, 1.0, difference, 1, math.inf)
+
+
+def _passed(found: Judgement) -> Comparison:
+    return Comparison(
+        worst_error=found.worst,
+        compared=1,
+        excess=found.excess,
+        norm_error=found.norm,
+        original_error=found.original_worst,
+        original_norm_error=found.original_norm,
+    )
+
+
+def _said(
+    name: str, shape: tuple[int, ...], found: Judgement, numbers: tuple[float, float], rule: Tolerance
+) -> Comparison:
+    """Say what is wrong with a floating output; `numbers` are what was expected and what came."""
+    expected, came = numbers
+    elements, difference = math.prod(shape), None
+    if found.where >= 0:
+        index = tuple(int(i) for i in torch.unravel_index(torch.tensor(found.where), shape)) if shape else ()
+        text = f"{name} differs at {found.count} of {elements} elements, the first at {list(index)}: "
+        text += f"{came:.6g} instead of {expected:.6g}"
+        text += "" if found.special else f", {abs(came - expected):.2g} off where {found.allowed:.2g} is allowed"
+        allowed = None if found.special else found.allowed
+        difference = Difference(name, index, expected, came, found.count, elements, allowed)
+        excess = math.inf if found.special else max(found.excess, found.norm_ratio / rule.norm)
     else:
-        text = f"{name} differs at {count} of {n} elements, the first at {first}: {came:.6g} instead of {expected:.6g}"
-    return Comparison(text, worst, difference, 1)
+        text = (
+            f"{name} is less exact than the original everywhere: its error in norm is {found.norm:.2g} of the output's "
+            f"(the original's: {found.original_norm:.2g}), {found.norm_ratio:.2g} times what rounding explains, where "
+            f"{rule.norm:g} times are allowed"
+        )
+        excess = found.norm_ratio / rule.norm
+    return Comparison(text, found.worst, difference, 1, excess, found.norm, found.original_worst, found.original_norm)
+
+
+def _written(
+    name: str, want: Any, got: Any, poisons: tuple[Poison | None, Poison | None]
+) -> tuple[Any, Comparison | None]:
+    """Return a mask of what both left unwritten (None for nothing), and what is wrong where only one did."""
+    want_poison, got_poison = poisons
+    if want_poison is None or got_poison is None:
+        return None, None
+    left, left_too = want_poison.where(want), got_poison.where(got)
+    if not bool(left.any()) and not bool(left_too.any()):
+        return None, None
+    # Small integers that both wrote can look like poison; what is equal was written by both, though.
+    unequal = (want != got) | _is_nan(want) | _is_nan(got)
+    missing = left_too & ~left & unequal
+    # An original that copies what it never wrote hands on NaNs, with or without their payload.
+    added = left & ~left_too & ~_is_nan(got) & unequal
+    for bad, said in (
+        (missing, "holds memory that was never written at {} of {} elements, the first at {}"),
+        (added, "is written at {} of {} elements that the original leaves unwritten, the first at {}"),
+    ):
+        count = int(bad.sum())
+        if count:
+            index = tuple(int(i) for i in torch.nonzero(bad)[0])
+            text = f"{name} {said.format(count, want.numel(), list(index))}"
+            numbers = float(want[index]), float(got[index])
+            return left | left_too, _hopeless(text, 1, Difference(name, index, *numbers, count, want.numel()))
+    return left & unequal, None
 
 
 def _is_nan(values: Any) -> Any:
     return torch.isnan(values) if values.dtype.is_floating_point else torch.zeros_like(values, dtype=torch.bool)
 
 
-def _scale_of(flat: Any, poison: Poison | None) -> float:
-    if not flat.dtype.is_floating_point:
-        return 1.0
-    scale = 0.0
-    for start in range(0, flat.numel(), _CHUNK):
-        w = flat[start : start + _CHUNK]
-        keep = torch.isfinite(w)
-        if poison is not None:
-            keep &= ~poison.where(w)
-        values = w[keep].double().abs()
-        scale = max(scale, float(values.max()) if values.numel() else 0.0)
-    return scale
-
-
-def _differences(want: Any, got: Any, tolerance: Tolerance, scale: float) -> tuple[Any, Any]:
-    """Return which elements differ, and each one's error relative to `scale`."""
-    if not want.dtype.is_floating_point:
-        bad = want != got
-        return bad, bad.to(torch.float64)
-    w, g = want.double(), got.double()
-    finite = torch.isfinite(w) & torch.isfinite(g)
-    same_special = (torch.isnan(w) & torch.isnan(g)) | (torch.isinf(w) & (w == g))
-    gap = torch.where(finite, (g - w).abs(), torch.zeros_like(w))
-    allowed = tolerance.ulps * ulp_of(w, want.dtype) + tolerance.relative * scale
-    bad = torch.where(finite, gap > allowed, ~same_special)
-    return bad, gap / scale if scale > 0 else gap
-
-
-def ulp_of(values: Any, dtype: Any) -> Any:
-    """Return the spacing of `dtype`'s numbers at each (float64) value: 2^(e - p), e at least the smallest normal's.
-
-    p is the number of stored mantissa bits, -log2(eps) of the dtype.
-    """
-    info = torch.finfo(dtype)
-    bits = round(-math.log2(info.eps))
-    lowest = round(math.log2(info.tiny))
-    finite = torch.where(torch.isfinite(values), values, torch.zeros_like(values))
-    exponent = torch.frexp(finite.abs()).exponent - 1
-    exponent = torch.where(finite == 0, torch.full_like(exponent, lowest), exponent.clamp(min=lowest))
-    return torch.exp2((exponent - bits).double())
+def identical(want: Outputs, got: Outputs) -> bool:
+    """Tell whether all outputs are the same to the last bit, but for memory that both leave unwritten."""
+    if set(want.tensors) != set(got.tensors) or want.values != got.values:
+        return False
+    for name, w in want.tensors.items():
+        g = got.tensors[name]
+        if tuple(w.shape) != tuple(g.shape) or w.dtype != g.dtype:
+            return False
+        if w.numel() == 0 or (not w.dtype.is_complex and same_bits(w.contiguous(), g.contiguous())):
+            continue
+        if want.poison is None or got.poison is None or w.dtype.is_complex:
+            return False
+        both = want.poison.where(w) & got.poison.where(g)
+        if not bool((both | (w == g) | (_is_nan(w) & _is_nan(g))).all()):
+            return False
+    return True

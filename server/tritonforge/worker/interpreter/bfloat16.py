@@ -37,8 +37,9 @@ def narrow(data: Any) -> Any:
 
 
 def is_bf16(handle: Any) -> bool:
-    """Tell whether a handle holds bfloat16."""
-    return isinstance(handle, TensorHandle) and handle.dtype.scalar == tl.bfloat16
+    """Tell whether a handle holds the bit patterns of bfloat16 (in float64 it needs no help)."""
+    held = isinstance(handle, TensorHandle) and handle.data.dtype == np.uint16
+    return held and handle.dtype.scalar == tl.bfloat16
 
 
 def _wide(handle: Any) -> Any:

@@ -10,7 +10,7 @@ import torch
 import triton.language as tl
 from triton.runtime.interpreter import TensorHandle, np  # type: ignore[attr-defined,unused-ignore]
 
-from tritonforge.worker.interpreter.bfloat16 import narrow, widen
+from tritonforge.worker.interpreter.bfloat16 import is_bf16, narrow, widen
 
 
 def _torch(name: str) -> Callable[..., Any]:
@@ -78,7 +78,7 @@ def _on_tensors(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             if isinstance(value, tl.tensor):
                 kind = value.dtype.scalar
                 dtype = dtype or kind
-                data = widen(value.handle.data) if kind == tl.bfloat16 else value.handle.data
+                data = widen(value.handle.data) if is_bf16(value.handle) else value.handle.data
                 arrays.append(data if value.type.is_block() else data.reshape(()))
             else:
                 arrays.append(value)
@@ -87,7 +87,7 @@ def _on_tensors(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         result = np.asarray(function(*[np.asarray(a, dtype=None if hasattr(a, "dtype") else base) for a in arrays]))
         if result.dtype == np.bool_:
             return wrapped(result.astype(np.int32), tl.int32)
-        if dtype == tl.bfloat16:
+        if dtype == tl.bfloat16 and base != np.float64:
             return wrapped(narrow(result.astype(np.float32)), dtype)
         return wrapped(result.astype(base, copy=False), dtype)
 

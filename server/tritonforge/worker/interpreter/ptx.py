@@ -122,10 +122,10 @@ def _lookup(sources: list[Any], table: int) -> Any:
 
 class _Results:
     def __init__(self, handles: list[Any]) -> None:
-        self._handles = handles
+        self.handles = handles
 
     def get_result(self, index: int) -> Any:
-        return self._handles[index]
+        return self.handles[index]
 
 
 def create_inline_asm(

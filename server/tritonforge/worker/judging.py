@@ -1,0 +1,279 @@
+"""Is a candidate's output as good as the original's? Pure functions over tensors.
+
+Let o be the oracle's value (float64), w the original's and g the candidate's. An element of g is accepted when
+
+    |g − o| ≤ r·ulp(o) + max(k·own, k·moved, c·eps·max(|o|, typical)) + relative·largest
+
+* r·ulp(o), r = 1/2, is the last rounding, to the output's type. Where o itself is a number of that type it may have
+  been rounded too, and r is 1.
+* own = max(|w − o| − r·ulp(o), 0) is what the original's arithmetic lost before that rounding.
+* moved is how far o goes when every input moves by one rounding of the precision that the original accumulates in: the
+  conditioning of the element (Higham, *Accuracy and Stability of Numerical Algorithms*, §1.5–1.6).
+* c·eps is a few roundings of the same precision, of the element or of what is typical (the median) around it: a result
+  that is small because larger terms cancel is as inexact as its neighbours.
+
+A lucky element must not forbid its neighbours what they need, so own and moved are the root mean square over elements
+of one row whose magnitude is similar (within a factor of 8), if the element's own is not larger: errors of rounding
+depend on magnitude, and rows can be conditioned differently. In norm, the root mean square of |g − o| over what is
+expected of each element (1/√12 of the ulp for a last rounding) is at most `norm`: an error small but everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tritonforge.domain.messages import Tolerance
+
+_CHUNK = 1 << 22
+_LEAST_ROW, _LARGEST_ROW = 16, 1 << 16
+_BINADES = 48
+_NEAR = 3
+"""How many binades around an element's are of similar magnitude: its own, and one on each side."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of one output: all tensors dense, of its shape.
+
+    `oracle` in float64, or as it is where nothing better is known. `shifts`: how far it moves when inputs do, one
+    tensor for each coin that said which way. `eps`: that of the precision which the original accumulates in. `inexact`:
+    the oracle is no better than the original, whose error is unknown then: both are allowed what arithmetic loses.
+    """
+
+    oracle: Any
+    shifts: Sequence[Any] = ()
+    eps: float = 2.0**-23
+    inexact: bool = False
+
+
+@dataclass
+class Judgement:
+    """`count` elements of `got` are refused, the `first` of them is `where` (flat); `allowed` is what held for it.
+
+    Errors are largest |·| and root mean squares over the largest and the RMS of the finite oracle. `excess` is the
+    largest error over what was allowed, `norm_ratio` what `Tolerance.norm` bounds.
+    """
+
+    count: int = 0
+    where: int = -1
+    allowed: float = 0.0
+    expected: float = 0.0
+    excess: float = 0.0
+    norm_ratio: float = 0.0
+    worst: float = 0.0
+    original_worst: float = 0.0
+    norm: float = 0.0
+    original_norm: float = 0.0
+    special: bool = False
+    """Whether the first refused element differs in being finite, NaN or Inf."""
+
+
+def judge(want: Any, got: Any, evidence: Evidence, tolerance: Tolerance, skip: Any = None) -> Judgement:
+    """Judge one floating output; elements of the mask `skip` say nothing.
+
+    Args:
+        want: what the original computed, of any strides.
+        got: what the candidate computed, of the same shape and dtype.
+        evidence: the oracle's values and their conditioning.
+        tolerance: the constants of the rule above.
+        skip: True where memory was left unwritten.
+    """
+    found, squares = Judgement(), _Squares()
+    dtype, length = want.dtype, row_length(tuple(want.shape))
+    flat = [want.reshape(-1), got.reshape(-1), evidence.oracle.reshape(-1)]
+    moved = [s.reshape(-1) for s in evidence.shifts]
+    skipped = None if skip is None else skip.reshape(-1)
+    largest = _largest(flat[2], skipped)
+    for start, stop in _chunks(flat[0].numel(), length):
+        w, g, o = (t[start:stop].double() for t in flat)
+        use = torch.isfinite(o)
+        if skipped is not None:
+            use &= ~skipped[start:stop]
+        block = _Block(w, g, o, use, dtype)
+        shifts = [s[start:stop].double() for s in moved]
+        allowed, unit = _allowance(block, Near(o, use, length), shifts, evidence, tolerance)
+        allowed, unit = allowed + tolerance.relative * largest, unit + tolerance.relative * largest
+        bad, error, special = _refused(block, allowed)
+        if skipped is not None:
+            bad &= ~skipped[start:stop]
+        squares.add(block, error, unit)
+        ratio = torch.where(use & (error > 0), error / allowed, torch.zeros_like(error))
+        found.excess = max(found.excess, float(ratio.max()))
+        n = int(bad.sum())
+        if n and found.where < 0:
+            at = int(torch.nonzero(bad)[0])
+            found.where, found.allowed, found.special = start + at, float(allowed[at]), bool(special[at])
+            found.expected = float(w[at] if special[at] else o[at])
+        found.count += n
+    squares.settle(found, largest)
+    return found
+
+
+def row_length(shape: tuple[int, ...]) -> int:
+    """Return how many consecutive elements are judged by each other: a row, several short ones, or part of a long one.
+
+    What has one dimension is one row.
+    """
+    length = 1
+    for extent in reversed(shape):
+        length *= max(extent, 1)
+        if length >= _LEAST_ROW:
+            break
+    return min(length, _LARGEST_ROW)
+
+
+def _chunks(n: int, length: int) -> Iterator[tuple[int, int]]:
+    step = max(_CHUNK // length, 1) * length
+    for start in range(0, n, step):
+        yield start, min(start + step, n)
+
+
+def _largest(oracle: Any, skipped: Any) -> float:
+    largest = 0.0
+    for start in range(0, oracle.numel(), _CHUNK):
+        o = oracle[start : start + _CHUNK].double()
+        use = torch.isfinite(o)
+        if skipped is not None:
+            use &= ~skipped[start : start + _CHUNK]
+        values = o[use].abs()
+        largest = max(largest, float(values.max()) if values.numel() else 0.0)
+    return largest
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Flat float64 values of some rows; `use` says which elements have a finite oracle, `dtype` is the output's."""
+
+    want: Any
+    got: Any
+    oracle: Any
+    use: Any
+    dtype: Any
+
+
+def _allowance(
+    block: _Block, near: Near, shifts: Sequence[Any], evidence: Evidence, tolerance: Tolerance
+) -> tuple[Any, Any]:
+    """Return the error that is allowed for each element, and the one that is expected (a standard deviation)."""
+    use, want, dtype = block.use, block.want, block.dtype
+    o = torch.where(use, block.oracle, torch.zeros_like(block.oracle))
+    ulp = ulp_of(o, dtype)
+    rounding = torch.where(round_to(o, dtype) == o, ulp, ulp / 2)
+    lost = torch.where(use & torch.isfinite(want), ((want - o).abs() - rounding).clamp_(min=0), torch.zeros_like(o))
+    own = torch.maximum(lost, near.rms(lost))
+    moved = torch.zeros_like(o)
+    if shifts:
+        square = torch.stack([s * s for s in shifts]).mean(0)
+        shift = torch.where(use, square, torch.zeros_like(square)).sqrt()
+        moved = torch.maximum(shift, near.rms(shift))
+    around = evidence.eps * torch.maximum(o.abs(), near.typical())
+    arithmetic = torch.maximum(tolerance.multiple * torch.maximum(own, moved), tolerance.roundings * around)
+    unit = (ulp * ulp / 12 + own * own + moved * moved + around * around).sqrt()
+    return rounding + (2.0 if evidence.inexact else 1.0) * arithmetic, unit
+
+
+class Near:
+    """Elements of one row whose magnitudes are similar: one group for each row and binade."""
+
+    def __init__(self, values: Any, use: Any, length: int) -> None:
+        n = values.numel()
+        rows = -(-n // length)
+        size, self._use, self._length = values.abs(), use, length
+        row = torch.arange(n, device=values.device) // length
+        exponent = torch.where(size > 0, torch.frexp(size).exponent, torch.full_like(row, -2000, dtype=torch.int32))
+        highest = torch.full((rows,), -2000, dtype=torch.int32, device=values.device)
+        highest = highest.scatter_reduce(0, row, torch.where(use, exponent, -2000), "amax")
+        below = (highest[row] - exponent).clamp_(0, _BINADES - 1)
+        self._group = row * _BINADES + below
+        self._shape = (rows, _BINADES)
+        self._row, self._size = row, size
+
+    def rms(self, errors: Any) -> Any:
+        """Return for each element the root mean square of `errors` over its group and the groups beside it."""
+        weights = self._use.double()
+        total, count = self._sums(errors * errors * weights), self._sums(weights)
+        return (total / count.clamp(min=1)).sqrt().reshape(-1)[self._group]
+
+    def _sums(self, values: Any) -> Any:
+        table = torch.zeros(self._shape[0] * self._shape[1], dtype=torch.float64, device=values.device)
+        table = table.scatter_add_(0, self._group, values).reshape(self._shape)
+        padded = torch.nn.functional.pad(table, (_NEAR // 2, _NEAR // 2))
+        return padded.unfold(1, _NEAR, 1).sum(-1)
+
+    def typical(self) -> Any:
+        """Return for each element the median magnitude of its row's elements that are not zero."""
+        rows, length = self._shape[0], self._length
+        counted = self._use & (self._size > 0)
+        sizes = torch.where(counted, self._size, torch.full_like(self._size, math.nan))
+        sizes = torch.nn.functional.pad(sizes, (0, rows * length - sizes.numel()), value=math.nan)
+        return sizes.reshape(rows, length).nanmedian(1).values.nan_to_num(0.0)[self._row]
+
+
+def _refused(block: _Block, allowed: Any) -> tuple[Any, Any, Any]:
+    """Return which elements are refused, their errors, and which of them for being NaN, Inf or finite."""
+    want, got, oracle = block.want, block.got, block.oracle
+    error = (got - oracle).abs()
+    finite = torch.isfinite(oracle)
+    # What overflows when it is rounded: half an ulp above the largest number of the type.
+    info = torch.finfo(block.dtype)
+    limit = info.max * (1 + info.eps / 4)
+    overflows = torch.isinf(got) & (got.sign() == oracle.sign()) & (oracle.abs() + allowed >= limit)
+    same = (torch.isnan(want) & torch.isnan(got)) | (torch.isinf(want) & (want == got))
+    close = finite & torch.isfinite(got) & (error <= allowed)
+    fine = close | (finite & overflows) | (same & ~torch.isfinite(want))
+    special = ~torch.isfinite(got) | ~finite
+    return ~fine, torch.where(torch.isfinite(error), error, torch.zeros_like(error)), special
+
+
+class _Squares:
+    """Sums for the root mean squares, over all chunks."""
+
+    def __init__(self) -> None:
+        self.got = self.want = self.scale = self.ratio = 0.0
+        self.n = self.n_want = 0
+        self.worst = self.want_worst = 0.0
+
+    def add(self, block: _Block, error: Any, unit: Any) -> None:
+        zero, oracle = torch.zeros_like(error), block.oracle
+        both, wanted = block.use & torch.isfinite(block.got), block.use & torch.isfinite(block.want)
+        error, own = torch.where(both, error, zero), torch.where(wanted, (block.want - oracle).abs(), zero)
+        ratio = torch.where(both & (error > 0), error / unit, zero)
+        self.n, self.n_want = self.n + int(both.sum()), self.n_want + int(wanted.sum())
+        self.got += float((error * error).sum())
+        self.want += float((own * own).sum())
+        self.ratio += float((ratio * ratio).sum())
+        self.scale += float(torch.where(both, oracle * oracle, zero).sum())
+        self.worst, self.want_worst = max(self.worst, float(error.max())), max(self.want_worst, float(own.max()))
+
+    def settle(self, found: Judgement, largest: float) -> None:
+        n = max(self.n, 1)
+        scale = math.sqrt(self.scale / n) or 1.0
+        found.norm = math.sqrt(self.got / n) / scale
+        found.original_norm = math.sqrt(self.want / max(self.n_want, 1)) / scale
+        found.worst = self.worst / (largest or 1.0)
+        found.original_worst = self.want_worst / (largest or 1.0)
+        found.norm_ratio = math.sqrt(self.ratio / n)
+
+
+def round_to(values: Any, dtype: Any) -> Any:
+    """Round float64 values to a dtype's numbers, as float64; what overflows becomes Inf."""
+    return values.to(dtype).double()
+
+
+def ulp_of(values: Any, dtype: Any) -> Any:
+    """Return the spacing of `dtype`'s numbers at each (float64) value: 2^(e - p), e at least the smallest normal's.
+
+    p is the number of stored mantissa bits, -log2(eps) of the dtype.
+    """
+    info = torch.finfo(dtype)
+    bits = round(-math.log2(info.eps))
+    lowest = round(math.log2(info.tiny))
+    finite = torch.where(torch.isfinite(values), values, torch.zeros_like(values))
+    exponent = torch.frexp(finite.abs()).exponent - 1
+    exponent = torch.where(finite == 0, torch.full_like(exponent, lowest), exponent.clamp(min=lowest))
+    return torch.exp2((exponent - bits).double())
