@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from tritonforge.domain.codec import CodecError, decode, encode
 from tritonforge.domain.launch import RecordedLaunch
 from tritonforge.domain.messages import Count, CountResult, Failure
-from tritonforge.worker import processes
-from tritonforge.worker.children import PACKAGE_ROOT
 from tritonforge.worker.counting_child import FAILURE, LAUNCHES, REQUEST, SAMPLES
 from tritonforge.worker.counting_refusals import NO_NCU, Refusal, refusal_of
 from tritonforge.worker.counting_tool import PAGES, find_ncu, ncu_command, version_of
 from tritonforge.worker.failures import JobContext, JobFailed
+from tritonforge.worker.watched import program_of
+from tritonforge.worker.watched import run_to_end as _run
 
 _REPORT = "report"
-_TAIL = 20_000
 _PAGE_SECONDS = 60.0
 
 
@@ -41,7 +38,7 @@ def count(request: Count, context: JobContext) -> CountResult:
     with tempfile.TemporaryDirectory(prefix="tritonforge-count-") as name:
         folder = Path(name)
         (folder / REQUEST).write_text(json.dumps(encode(request)), encoding="utf-8")
-        child = [sys.executable, "-u", "-c", _program(), name]
+        child = [sys.executable, "-u", "-c", program_of("counting_child"), name]
         log = folder / "log"
         command = child if ncu is None else [*ncu_command(ncu, folder / _REPORT, log), *child]
         context.progress("Counting with Nsight Compute" if ncu else "Sampling program counters", 0.1)
@@ -65,43 +62,12 @@ def _refused(refusal: Refusal) -> CountResult:
     return CountResult(refused=refusal.sentence, mend=refusal.mend, lasting=refusal.lasting)
 
 
-def _program() -> str:
-    # `-c` puts the current folder first on the path, where a user's `json.py` would stand in for the real one.
-    return (
-        f"import sys; sys.path[:] = [{PACKAGE_ROOT!r}, *filter(None, sys.path)]; "
-        "from tritonforge.worker.counting_child import main; main(sys.argv[1])"
-    )
-
-
 def _let_go_of_memory() -> None:
     """Return what this lane keeps of the GPU's memory, which the profiled process needs."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         with contextlib.suppress(RuntimeError):
             torch.cuda.empty_cache()
-
-
-def _run(command: list[str], seconds: float) -> tuple[int | None, str]:
-    """Run a command to its end; returns its exit status (None: it had to be stopped) and the end of what it printed."""
-    with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
-        try:
-            status: int | None = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            status = None
-        finally:
-            # A profiler starts the program as its child, and outlives neither it nor us.
-            _end(process)
-        size = out.seek(0, os.SEEK_END)
-        out.seek(max(0, size - _TAIL))
-        return status, out.read().decode("utf-8", "replace")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 5.0
-    while process.poll() is None and time.monotonic() < deadline:
-        processes.kill([*processes.descendants(process.pid), process.pid])
-        time.sleep(0.01)
 
 
 def _found(folder: Path, request: Count, ncu: str | None) -> CountResult | None:

@@ -13,7 +13,9 @@ from tritonforge.domain.messages import (
     Count,
     Describe,
     MeasureCeilings,
+    MeasureExtents,
     Record,
+    Sanitize,
     Time,
 )
 from tritonforge.worker.failures import JobContext
@@ -49,7 +51,9 @@ HANDLERS: dict[type, Callable[[Any, JobContext], Any]] = {
     CompareOnDevice: _late("on_device", "compare_on_device"),
     Time: _late("timing.job", "time_programs"),
     Count: _late("counting", "count"),
+    Sanitize: _late("sanitizing", "sanitize"),
     MeasureCeilings: _late("ceilings", "measure_ceilings"),
     Describe: _late("machine", "describe_machine"),
+    MeasureExtents: _late("measuring_extents", "measure_extents"),
 }
 """The function for each job: takes the request and the job's context, returns the request's result type."""

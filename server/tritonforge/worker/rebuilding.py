@@ -64,6 +64,7 @@ def rebuild(
     fill_gaps: Filler | None = None,
     main: ModuleType | None = None,
     large_as_meta: bool = False,
+    fenced: bool = True,
 ) -> Rebuilt:
     """Build the call's arguments in memory of `device`.
 
@@ -71,12 +72,14 @@ def rebuild(
     `names` are the parameter names of the positional arguments, for paths; `fill_unset` fills what is described as
     uninitialised (zeros without it). `fill_gaps` fills what lies between a tensor's elements (a padded
     row, every second element). With `large_as_meta` a tensor that does not fit into memory holds nothing.
+    Without `fenced`, memory on a GPU ends where its buffer ends, for a tool that sees what lies beyond it.
     `main` is the program's own module, which was `__main__` where the call was recorded.
 
     Raises:
         JobFailed: `unsupported`, when a value cannot be rebuilt.
     """
     builder = _Builder(call, device, fill_unset, fill_gaps, main, large_as_meta=large_as_meta)
+    builder.fenced = fenced
     paths = [names[i] if i < len(names) else f"args[{i}]" for i in range(len(call.arguments))]
     arguments = tuple(builder.value(v, p) for v, p in zip(call.arguments, paths, strict=True))
     keywords = {name: builder.value(v, name) for name, v in call.keywords}
@@ -107,6 +110,7 @@ class _Builder:
         large_as_meta: bool = False,
     ) -> None:
         self.large_as_meta = large_as_meta
+        self.fenced = True
         self.call, self.device, self.fill_unset, self.fill_gaps = call, device, fill_unset, fill_gaps
         self.main = main
         self.tensors: dict[str, Any] = {}
@@ -165,16 +169,16 @@ class _Builder:
             if t.buffer >= 0:
                 self._storages[t.buffer] = holding_nothing, 0
             return holding_nothing, 0
+        offset = t.offset * dtype.itemsize
+        natural = _ALIGNED if offset == 0 else min(_ALIGNED, offset & -offset)
+        shift = 0 if t.alignment >= natural else -(-max(t.alignment, dtype.itemsize) // unit) * unit
         if on_cpu:
             raw = bytearray(size + 4 * _ALIGNED)
             whole = torch.frombuffer(raw, dtype=torch.uint8)
         else:
-            whole = torch.zeros(size + 4 * _ALIGNED, dtype=torch.uint8, device=self.device)
-        start = _ALIGNED + -whole.data_ptr() % _ALIGNED
-        offset = t.offset * dtype.itemsize
-        natural = _ALIGNED if offset == 0 else min(_ALIGNED, offset & -offset)
-        if t.alignment < natural:
-            start += -(-max(t.alignment, dtype.itemsize) // unit) * unit
+            spare = 4 * _ALIGNED if self.fenced else _ALIGNED + shift
+            whole = torch.zeros(size + spare, dtype=torch.uint8, device=self.device)
+        start = _ALIGNED + -whole.data_ptr() % _ALIGNED + shift
         whole[:start] = _GUARD
         whole[start + size :] = _GUARD
         self.memories.append((whole, start, start + size))
