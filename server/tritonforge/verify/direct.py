@@ -1,0 +1,292 @@
+"""Both kernels launched directly, side by side, on sizes, strides and scalars that the host function never makes.
+
+The calls that are compared go through the host function, which gives every tensor the strides it likes and every size
+the same buffers. Where a candidate's kernel takes the same arguments over the same grid, it can be launched in the
+original's place: whatever the original can be told, the candidate must understand alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.launch import Call, RecordedLaunch, Scalar, Tensor, Value
+from tritonforge.domain.messages import Compare, MeasureExtents, Program, Tolerance
+from tritonforge.jobs import Worker
+from tritonforge.verify.direct_buffers import fitted, least_spans, roomy
+from tritonforge.verify.direct_grid import integers
+from tritonforge.verify.direct_plan import (
+    LARGEST_TILE,
+    MOST_PROGRAMS,
+    Plan,
+    Sizes,
+    Wish,
+    base,
+    has_nested_tensors,
+    plan_of,
+    wishes,
+)
+from tritonforge.verify.inputs import Variation
+from tritonforge.verify.resizing import all_tensors
+from tritonforge.verify.values import mosaic, poisoned_alone, turns
+from tritonforge.verify.values import with_values as with_policies
+
+MOST_LAUNCHES = 2
+"""Launches that are varied: those of one kind (dtypes, flags, meaning) give the same variations."""
+MOST_VARIATIONS = 10
+"""Inputs of one launch."""
+FEW_VARIATIONS = 3
+"""Inputs of a launch of another kind."""
+
+
+@dataclass(frozen=True)
+class DirectInputs:
+    """Direct launches to compare, or in `reason` why there are none, as it stands after `skipped: `.
+
+    `candidate_inputs` are the same launches as the candidate takes them. `notes` say which variations the original
+    itself cannot do, one sentence each.
+    """
+
+    variations: tuple[Variation, ...] = ()
+    candidate_inputs: tuple[Call, ...] = ()
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+
+    def request(self, original: Program, candidate: Program, tolerance: Tolerance | None = None) -> Compare:
+        """Return the job that compares the two programs on them."""
+        inputs = tuple(one.call for one in self.variations)
+        return Compare(original, candidate, inputs, tolerance or Tolerance(), candidate_inputs=self.candidate_inputs)
+
+
+def comparable(
+    original: Kernel,
+    candidate: Kernel,
+    launches_before: Sequence[RecordedLaunch],
+    launches_after: Sequence[RecordedLaunch],
+) -> str:
+    """Say why two kernels cannot be launched in each other's place, as it stands after `skipped: `; empty if they can.
+
+    Args:
+        original: the kernel as its source shows it.
+        candidate: the kernel that stands for it.
+        launches_before: what the recorded calls launch of the original, in order.
+        launches_after: what the same calls launch of the candidate.
+    """
+    before, after = _of(original, launches_before), _of(candidate, launches_after)
+    mine, theirs = ([(p.name, p.constexpr) for p in k.parameters] for k in (original, candidate))
+    if mine != theirs:
+        return f"the candidate's kernel takes ({_listed(theirs)}), not ({_listed(mine)})"
+    if not before:
+        return "the recorded calls do not launch the original"
+    if len(before) != len(after):
+        return f"the recorded calls launch the candidate's kernel {len(after)} times, not {len(before)} times"
+    tuned = {*original.heuristics, *(p.name for p in original.parameters if p.role in ("tile", "option"))}
+    for one, other in zip(before, after, strict=True):
+        if one.grid != other.grid:
+            return f"the candidate's grid is {list(other.grid)}, not {list(one.grid)}"
+        for (name, mine_), (_, theirs_) in zip(one.arguments, other.arguments, strict=False):
+            if _described(mine_) != _described(theirs_):
+                return f"the candidate's kernel gets another {name}"
+        for (name, mine_), (_, theirs_) in zip(one.constexprs, other.constexprs, strict=False):
+            if name not in tuned and mine_ != theirs_:
+                return f"the candidate changes {name}, which says what is computed"
+        if has_nested_tensors(one):
+            return "the kernel takes tensors inside of other arguments (a descriptor, a tuple)"
+    return ""
+
+
+async def direct_variations(
+    worker: Worker,
+    original: Program,
+    candidate: Program,
+    before: Sequence[RecordedLaunch],
+    after: Sequence[RecordedLaunch],
+    *,
+    kernel: Kernel,
+    candidate_kernel: Kernel,
+    seed: int,
+) -> DirectInputs:
+    """Find direct launches on which the two kernels must agree.
+
+    For the gate: call it once a candidate has passed on its host function, with what `gate.launched` returned for both
+    programs. When `reason` is set, the check `direct launches` is `skipped: {reason}`. Otherwise run
+    `found.request(original, candidate, tolerance)` and treat its outcomes, one for each of `found.variations`, like any
+    other: what is not `equal` and not `original-failed` refuses. `notes` belong to the verdict's notes. What is found
+    out about the original is kept by the worker, so that the next candidate costs its own runs only.
+
+    Args:
+        worker: where kernels are interpreted.
+        original: the program of the original.
+        candidate: the edited program; only its kernel's name is used here.
+        before: what the recorded calls launch of the original, in order.
+        after: what they launch of the candidate.
+        kernel: the original's kernel.
+        candidate_kernel: the candidate's.
+        seed: of the values; the same seed gives the same variations.
+
+    Raises:
+        JobError: when the worker cannot run the job at all.
+    """
+    del candidate
+    reason = comparable(kernel, candidate_kernel, before, after)
+    if reason:
+        return DirectInputs(reason=reason)
+    mine, theirs = _of(kernel, before), _of(candidate_kernel, after)
+    trials = [
+        _Trial(plan_of(kernel, one, mine, _tile(kernel, (one, other))), other, _reached(kernel), seed)
+        for one, other in _distinct(mine, theirs)
+    ]
+    function = _reached(candidate_kernel)
+    variations: list[Variation] = []
+    others: list[Call] = []
+    notes: list[str] = []
+    for index, trial in enumerate(trials):
+        found = (await trial.explore(worker, original))[: MOST_VARIATIONS if index == 0 else FEW_VARIATIONS]
+        variations += found
+        others += [_as_candidates(one.call, trial.plan.launch, trial.other, function) for one in found]
+        notes += trial.notes
+    if not variations:
+        return DirectInputs(reason=notes[0] if notes else "nothing of the launch can be varied", notes=tuple(notes))
+    return DirectInputs(tuple(variations), tuple(others), notes=tuple(dict.fromkeys(notes)))
+
+
+class _Trial:
+    """One launch, varied: asks the original which variations it can do and how much memory they take."""
+
+    def __init__(self, plan: Plan, other: RecordedLaunch, function: str, seed: int) -> None:
+        self.plan, self.other, self.function, self.seed = plan, other, function, seed
+        self.notes: list[str] = []
+
+    async def explore(self, worker: Worker, program: Program) -> list[Variation]:
+        plan = self.plan
+        bases = [base(plan, even=even) for even in (False, True)]
+        tried = await self._measure(worker, program, bases)
+        chosen = next((found for found in tried if found is not None), None)
+        if chosen is None:
+            return []
+        even = tried[0] is None
+        first, overlapping = chosen
+        self.notes.clear()
+        if even:
+            self.notes.append("the original's kernel does not check its sizes: it was launched on even ones only")
+        more = [(w, s, t) for w, s, t in wishes(plan, even=even) if self._same_grid(w)]
+        rest = await self._measure(worker, program, more, overlaps=overlapping)
+        calls = [found[0] for found in rest if found is not None]
+        return [first, *_poisoned(first, self.plan.tile, self.seed), *_hostile(calls, self.plan.tile)][:MOST_VARIATIONS]
+
+    async def _measure(
+        self,
+        worker: Worker,
+        program: Program,
+        wanted: Sequence[tuple[Wish, Sizes, Mapping[int, int]]],
+        *,
+        overlaps: bool = True,
+    ) -> list[tuple[Variation, bool] | None]:
+        """Return each launch with buffers that fit, None for what the original cannot do."""
+        out: list[tuple[Variation, bool] | None] = [None] * len(wanted)
+        calls: dict[int, Call] = {}
+        for index, (wish, sizes, top) in enumerate(wanted):
+            programs = wish.grid[0] * wish.grid[1] * wish.grid[2]
+            call = roomy(self.plan, wish, sizes, top, function=self.function, seed=self.seed + index)
+            if programs > MOST_PROGRAMS or not self._same_grid(wish):
+                self._skip(wish, f"its grid of {programs:,} programs cannot be made smaller or is another then")
+            elif call is None:
+                self._skip(wish, "it takes too much memory")
+            else:
+                calls[index] = call
+        if not calls:
+            return out
+        result = await worker.run(MeasureExtents(program, tuple(calls.values())))
+        for (index, call), found in zip(calls.items(), result.extents, strict=True):
+            wish, sizes, top = wanted[index]
+            least: dict[str, int] | None = {}
+            if found.error:
+                self._skip(wish, f"the original fails: {found.error}")
+                continue
+            if found.overlapping and not overlaps:
+                self._skip(wish, "what the original writes overlaps")
+                continue
+            least = least_spans(self.plan, found, sizes, top)
+            if least is None and wish.judged:
+                self._skip(wish, "the original leaves what its sizes span")
+                continue
+            fitting = fitted(self.plan, wish, found, least or {}, sizes, function=self.function, seed=call.seed)
+            out[index] = Variation(fitting, f"direct launch: {wish.about}"), found.overlapping
+        return out
+
+    def _same_grid(self, wish: Wish) -> bool:
+        """Tell whether both kernels' hosts would give this launch the same grid."""
+        own = {name: v for name, v in integers(self.other).items() if name not in wish.values}
+        return self.plan.grid({**own, **wish.values}) == wish.grid
+
+    def _skip(self, wish: Wish, why: str) -> None:
+        self.notes.append(f"a direct launch with {wish.about} is left out: {why}")
+
+
+def _poisoned(first: Variation, tile: int, seed: int) -> Iterator[Variation]:
+    """Yield the first launch with NaN and infinities."""
+    count = turns(first.call)
+    if count:
+        policies = poisoned_alone(first.call, seed % count, tile=tile)
+        yield Variation(with_policies(first.call, policies), f"{first.about}; NaN and Inf")
+
+
+def _hostile(calls: Sequence[Variation], tile: int) -> Iterator[Variation]:
+    """Yield the other launches, one of them, that with the largest buffers, with every finite family of values."""
+    largest = max(calls, key=lambda one: sum(t.elements for t in all_tensors(one.call)), default=None)
+    for one in calls:
+        policies = mosaic(one.call, (), tile=min(tile, 64)) if one is largest else {}
+        yield Variation(with_policies(one.call, policies), f"{one.about}; hostile values") if policies else one
+
+
+def _as_candidates(call: Call, launch: RecordedLaunch, other: RecordedLaunch, function: str) -> Call:
+    """Return a direct launch of the original as the candidate takes it: with its own kernel and tiles."""
+    own = {name: value for name, value in other.constexprs if value != dict(launch.constexprs)[name]}
+    keywords = tuple((name, own.get(name, value)) for name, value in call.keywords)
+    return dataclasses.replace(call, file=other.kernel_file, function=function, keywords=keywords)
+
+
+def _distinct(
+    before: Sequence[RecordedLaunch], after: Sequence[RecordedLaunch]
+) -> list[tuple[RecordedLaunch, RecordedLaunch]]:
+    """Return the first launches of each kind, as pairs."""
+    kinds: dict[object, tuple[RecordedLaunch, RecordedLaunch]] = {}
+    for one, other in zip(before, after, strict=True):
+        kinds.setdefault(tuple((name, _kind(value)) for name, value in one.arguments), (one, other))
+    return list(kinds.values())[:MOST_LAUNCHES]
+
+
+def _kind(value: Value) -> object:
+    if isinstance(value, Tensor):
+        return value.dtype, tuple(n > 1 for n in value.shape), tuple(s > 1 for s in value.strides)
+    return type(value.value).__name__ if isinstance(value, Scalar) else value
+
+
+def _described(value: Value) -> object:
+    if isinstance(value, Tensor):
+        return value.shape, value.strides, value.dtype
+    return value
+
+
+def _of(kernel: Kernel, launches: Sequence[RecordedLaunch]) -> list[RecordedLaunch]:
+    return [one for one in launches if one.kernel == kernel.name]
+
+
+def _listed(parameters: Sequence[tuple[str, bool]]) -> str:
+    return ", ".join(f"{name}: constexpr" if constexpr else name for name, constexpr in parameters)
+
+
+def _tile(kernel: Kernel, launches: Sequence[RecordedLaunch]) -> int:
+    """Return the largest tile of either launch that is not too large to cross."""
+    tiles = [
+        v.value for one in launches for name, v in one.constexprs if isinstance(v, Scalar) and name in kernel.tiles
+    ]
+    return max((t for t in tiles if type(t) is int and t <= LARGEST_TILE), default=32)
+
+
+def _reached(kernel: Kernel) -> str:
+    """Return how the function under its tuners is reached: what they would choose is given."""
+    tuners = [d for d in kernel.decorators if d.partition("(")[0].rpartition(".")[2] in ("autotune", "heuristics")]
+    return kernel.name + ".fn" * len(tuners)

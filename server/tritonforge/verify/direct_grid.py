@@ -1,0 +1,215 @@
+"""How a grid follows from the sizes and tiles of a launch, so that other sizes get the grid that their host would give.
+
+What the source of the launch says comes first, where it can be followed and gives the recorded numbers. Otherwise it is
+what explains the numbers of every recorded launch: a size, a size over a tile, products of two of those.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tritonforge.domain.kernel import Kernel, LaunchSite
+from tritonforge.domain.launch import RecordedLaunch, Scalar, Tensor, tensors_of
+
+Names = Mapping[str, int]
+
+FEW_ROWS = 5
+"""Programs along an axis whose length no argument tells the kernel, where it is as long as a tensor is."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a grid: its extent for given values of the parameters, and which of them it reads.
+
+    `grows` names the size that alone makes it longer, if one does. `unknown`: nothing explains it, and it stays
+    `recorded`; `rows`: it is as long as a tensor, which the kernel is not told, and may be shorter.
+    """
+
+    extent: Callable[[Names], int]
+    reads: frozenset[str] = frozenset()
+    grows: str = ""
+    whole: bool = False
+    """Whether the axis has a program for each unit of `grows`."""
+    unknown: bool = False
+    rows: int = 0
+    ties: tuple[frozenset[str], ...] = ()
+    """Sizes of which only one is followed, but the numbers do not say which: they must stay equal."""
+
+
+def integers(launch: RecordedLaunch) -> dict[str, int]:
+    """Return the integer arguments and constexprs of a launch, without flags."""
+    named = (*launch.arguments, *launch.constexprs)
+    return {name: v.value for name, v in named if isinstance(v, Scalar) and type(v.value) is int}
+
+
+def axes_of(
+    kernel: Kernel, launch: RecordedLaunch, evidence: Sequence[RecordedLaunch], sizes: Sequence[str]
+) -> tuple[Axis, Axis, Axis]:
+    """Explain the three axes of the grid of `launch`.
+
+    Args:
+        kernel: the kernel as its source shows it, with its launch sites.
+        launch: the launch whose grid is explained.
+        evidence: launches of the same kernel, which an explanation must fit too where their arguments let it.
+        sizes: the arguments that may be sizes: integers that are no strides.
+    """
+    written = _written(kernel, launch)
+    same = [one for one in evidence if one.call_site == launch.call_site] or [launch]
+    found: list[Axis] = []
+    for index in range(3):
+        own = written[index] if written else None
+        if own is not None and all(_gives(own, one, index) for one in (launch, *same)):
+            found.append(own)
+        else:
+            found.append(_explained(launch, same, index, sizes))
+    return found[0], found[1], found[2]
+
+
+def _gives(axis: Axis, launch: RecordedLaunch, index: int) -> bool:
+    try:
+        return axis.extent(integers(launch)) == launch.grid[index]
+    except (KeyError, ZeroDivisionError, ValueError):
+        return False
+
+
+def _explained(launch: RecordedLaunch, evidence: Sequence[RecordedLaunch], index: int, sizes: Sequence[str]) -> Axis:
+    recorded = launch.grid[index]
+    if all(one.grid[index] == 1 for one in (launch, *evidence)):
+        return Axis(lambda _names: 1)
+    for rank in _ranks(launch, sizes):
+        fitting = [axis for axis in rank if all(_gives(axis, one, index) for one in (launch, *evidence))]
+        if fitting:
+            alike = frozenset(axis.reads & frozenset(sizes) for axis in fitting)
+            ties = (frozenset().union(*alike),) if len(alike) > 1 else ()
+            first = fitting[0]
+            return Axis(first.extent, first.reads, first.grows, first.whole, ties=ties)
+    extents = {n for _, value in launch.arguments for t in tensors_of(value) for n in t.shape}
+    if recorded in extents or any(recorded == math.prod(t.shape[:i]) for t in _tensors(launch) for i in (2, 3)):
+        return Axis(lambda _names: min(recorded, FEW_ROWS), rows=recorded)
+    return Axis(lambda _names: recorded, unknown=True)
+
+
+def _tensors(launch: RecordedLaunch) -> Iterator[Tensor]:
+    for _, value in launch.arguments:
+        yield from tensors_of(value)
+
+
+def _ranks(launch: RecordedLaunch, sizes: Sequence[str]) -> Iterator[list[Axis]]:
+    """Yield explanations, the simplest first; those of one rank are equally good."""
+    values = integers(launch)
+    own = [name for name in sizes if values.get(name, 0) > 1]
+    tiles = [name for name, v in launch.constexprs if isinstance(v, Scalar) and type(v.value) is int and v.value > 1]
+    yield [Axis(_value(name), frozenset((name,)), name, whole=True) for name in own]
+    by_name = [(size, tile) for size in own for tile in tiles if _belong(size, tile)]
+    quotients = [(size, tile) for size in own for tile in tiles]
+    for pairs in (by_name, quotients):
+        yield [Axis(_quotient(size, tile), frozenset((size, tile)), size) for size, tile in pairs]
+    for pairs in (by_name, quotients):
+        factors: list[tuple[Callable[[Names], int], frozenset[str]]] = [
+            *((_quotient(size, tile), frozenset((size, tile))) for size, tile in pairs),
+            *((_value(name), frozenset((name,))) for name in own),
+        ]
+        yield [
+            Axis(_product(a, b), reads_a | reads_b)
+            for (a, reads_a), (b, reads_b) in itertools.combinations(factors, 2)
+            if not (reads_a & reads_b & frozenset(own))
+        ]
+
+
+def _belong(size: str, tile: str) -> bool:
+    """Tell whether a tile is named after a size, as `BLOCK_M` after `M` or `BLOCK_N` after `n_cols`."""
+    last = tile.lower().rpartition("_")[2]
+    words = size.lower().split("_")
+    return bool(last) and (last in words or size.lower().removeprefix("n_").startswith(last))
+
+
+def _value(name: str) -> Callable[[Names], int]:
+    return lambda names: names[name]
+
+
+def _quotient(size: str, tile: str) -> Callable[[Names], int]:
+    return lambda names: -(-names[size] // names[tile])
+
+
+def _product(a: Callable[[Names], int], b: Callable[[Names], int]) -> Callable[[Names], int]:
+    return lambda names: a(names) * b(names)
+
+
+def _written(kernel: Kernel, launch: RecordedLaunch) -> tuple[Axis | None, ...] | None:
+    """Read the axes off the source of the launch's site; None for an axis, or for all, that cannot be followed."""
+    sites = [s for s in kernel.launch_sites if (s.host or "") == launch.call_site.function]
+    on_line = [s for s in sites if s.range.start.line <= launch.call_site.line <= s.range.end.line]
+    site = next(iter(on_line or sites), None)
+    if site is None:
+        return None
+    try:
+        body = ast.parse(site.grid.strip(), mode="eval").body
+    except SyntaxError:
+        return None
+    if isinstance(body, ast.Lambda):
+        body = body.body
+    items = body.elts if isinstance(body, (ast.Tuple, ast.List)) else [body]
+    one: list[ast.expr] = [ast.Constant(1)] * 3
+    return tuple(_followed(item, site, kernel) for item in [*items, *one][:3])
+
+
+def _followed(node: ast.expr, site: LaunchSite, kernel: Kernel) -> Axis | None:
+    named = {_plain(text): name for name, text in site.arguments}
+    named.update({_plain(v.text): name for name, v in site.constexprs if not v.text.lstrip("-").isdigit()})
+    constexprs = {p.name for p in kernel.parameters if p.constexpr}
+    reads: set[str] = set()
+
+    def build(at: ast.expr) -> Callable[[Names], int]:
+        if isinstance(at, ast.Constant) and type(at.value) is int:
+            number = at.value
+            return lambda _names: number
+        if isinstance(at, ast.Subscript) and isinstance(at.slice, ast.Constant) and at.slice.value in constexprs:
+            name = str(at.slice.value)
+            reads.add(name)
+            return _value(name)
+        name = named.get(ast.unparse(at), "")
+        if name:
+            reads.add(name)
+            return _value(name)
+        if isinstance(at, ast.BinOp) and type(at.op) in _OPERATORS:
+            left, right, apply = build(at.left), build(at.right), _OPERATORS[type(at.op)]
+            return lambda names: apply(left(names), right(names))
+        if isinstance(at, ast.Call) and not at.keywords:
+            function = _FUNCTIONS.get(ast.unparse(at.func).rpartition(".")[2])
+            if function is not None:
+                given = [build(a) for a in at.args]
+                return lambda names: function(*(g(names) for g in given))
+        raise KeyError(ast.unparse(at))
+
+    try:
+        extent = build(node)
+    except KeyError:
+        return None
+    own = [name for name in reads if name not in constexprs]
+    return Axis(extent, frozenset(reads), own[0] if len(own) == 1 else "", whole=ast.unparse(node) in named)
+
+
+def _plain(text: str) -> str:
+    try:
+        return ast.unparse(ast.parse(text.strip(), mode="eval"))
+    except SyntaxError:
+        return text
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+}
+_FUNCTIONS: dict[str, Callable[..., int]] = {
+    "cdiv": lambda a, b: -(-a // b),
+    "min": min,
+    "max": max,
+    "next_power_of_2": lambda n: 1 << max(n - 1, 0).bit_length(),
+}

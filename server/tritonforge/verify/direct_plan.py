@@ -1,0 +1,310 @@
+"""Which sizes, strides and scalars a kernel is launched with directly: the recorded launch's, each varied on its own.
+
+Sizes only fall, but for those that the grid follows: a kernel may have been promised that a row fits into its tile.
+Strides keep every tensor free of overlaps, whichever of them belong to it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.launch import RecordedLaunch, Scalar, Tensor, tensors_of
+from tritonforge.verify.direct_grid import Axis, axes_of, integers
+from tritonforge.verify.resizing import SMALLEST
+
+Layout = Literal["rows", "tight", "elements", "transposed"]
+Sizes = Mapping[str, int]
+Changes = Mapping[str, int | float | bool]
+
+LARGEST_TILE = 2048
+MOST_PROGRAMS = 128
+"""A launch with more programs takes too long to interpret: a program takes some ten milliseconds."""
+_MOST_GROWN = 64
+_MOST_SLACK = 1 << 18
+_PAD = 3
+_LEAST_TILE = 16
+_STEP = 6
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A launch to try: the values of those parameters that change, and its grid.
+
+    `judged`: whether the original must stay within what the sizes span, because a kernel that does not check them may
+    only be given sizes that divide evenly.
+    """
+
+    about: str
+    values: Changes
+    grid: tuple[int, int, int]
+    judged: bool = False
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """An extent of a tensor with its stride; neighbours whose product is a size count as one."""
+
+    extent: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is known of one launch: which of its integers are sizes and strides, and how its grid follows from them."""
+
+    launch: RecordedLaunch
+    axes: tuple[Axis, Axis, Axis]
+    sizes: tuple[str, ...]
+    """From the smallest recorded value to the largest: that order is kept."""
+    strides: tuple[str, ...]
+    others: tuple[str, ...]
+    factors: tuple[str, ...]
+    flags: tuple[str, ...]
+    tile: int
+    dimensions: Mapping[str, tuple[Dimension, ...]]
+    """Of each tensor argument, without extents of one and what is broadcast."""
+
+    @cached_property
+    def recorded(self) -> Mapping[str, int]:
+        """The integers of the launch by parameter."""
+        return integers(self.launch)
+
+    @cached_property
+    def _whole(self) -> frozenset[str]:
+        return frozenset(axis.grows for axis in self.axes if axis.whole)
+
+    def ragged(self) -> dict[str, int]:
+        """Return small sizes, all different and off every boundary."""
+        return self._tied({
+            s: min(self.recorded[s], 5 + 2 * i if s in self._whole else 19 + _STEP * i)
+            for i, s in enumerate(self.sizes)
+        })  # fmt: skip
+
+    def over(self) -> dict[str, int]:
+        """Return sizes over a tile, with a tail."""
+        long = self.tile + self.tile // 2 + 5
+        small = self.ragged()
+        return self._tied(
+            {s: small[s] if s in self._whole else min(self.recorded[s], long + 2 * i) for i, s in enumerate(self.sizes)}
+        )
+
+    def even(self) -> dict[str, int]:
+        """Return sizes that are multiples of the tile where the recorded ones are."""
+        small = self.ragged()
+
+        def multiple(i: int, size: str) -> int:
+            recorded = self.recorded[size]
+            if size in self._whole or recorded % _LEAST_TILE:
+                return small[size]
+            return min(recorded, self.tile * (1 + i % 2))
+
+        return self._tied({s: multiple(i, s) for i, s in enumerate(self.sizes)})
+
+    def _tied(self, sizes: dict[str, int]) -> dict[str, int]:
+        for tie in (tie for axis in self.axes for tie in axis.ties):
+            together = [s for s in self.sizes if s in tie]
+            sizes.update(dict.fromkeys(together, min((sizes[s] for s in together), default=0)))
+        return sizes
+
+    def grid(self, values: Changes) -> tuple[int, int, int]:
+        """Return the grid for changed values."""
+        names = {**self.recorded, **{n: v for n, v in values.items() if type(v) is int}}
+        x, y, z = (axis.extent(names) for axis in self.axes)
+        return x, y, z
+
+    def extents(self, name: str, sizes: Sizes) -> list[tuple[tuple[int, ...], int]]:
+        """Return what each dimension of a tensor may be long under `sizes`, with its recorded stride."""
+        rows = {axis.rows: axis.extent({}) for axis in self.axes if axis.rows}
+
+        def options(extent: int) -> tuple[int, ...]:
+            found = {sizes[s] for s in sizes if self.recorded[s] == extent}
+            return tuple(sorted(found)) or (rows.get(extent, extent),)
+
+        return [(options(d.extent), d.stride) for d in self.dimensions[name]]
+
+    def layout(self, sizes: Sizes, how: Layout) -> tuple[dict[str, int], dict[int, int]]:
+        """Lay memory out for `sizes`: the stride arguments, and the largest new stride for each recorded one.
+
+        `rows` pads rows, alike in all tensors; the others differ from argument to argument. `tight`: no gaps;
+        `elements`: gaps between elements too; `transposed`: the recorded order of dimensions reversed.
+        """
+        carried = {self.recorded[s] for s in self.strides} - {0}
+        implicit = sorted({d.stride for ds in self.dimensions.values() for d in ds} - carried)
+        order = [*implicit, *sorted(carried, reverse=how == "transposed")]
+        top: dict[int, int] = {}
+        out: dict[str, int] = {}
+        for stride in order:
+            needed = self._needed(stride, sizes, top)
+            if stride not in carried:
+                top[stride] = max(needed, 1)
+                continue
+            first = not any(s in carried for s in top)
+            start = max(needed, 2 if first and how == "elements" else 1) + (
+                _PAD if needed > 1 and how != "tight" else 0
+            )
+            own = [s for s in self.strides if self.recorded[s] == stride]
+            apart = 0 if how in ("rows", "tight") or (first and how == "transposed") else 1
+            out.update({s: start + apart * i for i, s in enumerate(own)})
+            top[stride] = max(out[s] for s in own)
+        return out, top
+
+    def _needed(self, stride: int, sizes: Sizes, top: Mapping[int, int]) -> int:
+        needed = 1
+        for name in self.dimensions:
+            found = self.extents(name, sizes)
+            if any(s == stride for _, s in found):
+                inner = sum((max(n) - 1) * top[s] for n, s in found if s in top)
+                needed = max(needed, 1 + inner)
+        return needed
+
+    def highs(self, name: str, sizes: Sizes, top: Mapping[int, int]) -> set[int]:
+        """Return how many elements a tensor may span: for each way in which its extents may be the sizes.
+
+        Its strides are those of the layout, or follow from the sizes alone.
+        """
+        found = self.extents(name, sizes)
+        out: set[int] = set()
+        for extents in itertools.islice(itertools.product(*(n for n, _ in found)), 64):
+            strides = [s for _, s in found]
+            out.add(1 + sum((n - 1) * top[s] for n, s in zip(extents, strides, strict=True)))
+            out.add(math.prod(extents))
+        return out
+
+    def room(self, name: str, sizes: Sizes, top: Mapping[int, int]) -> int:
+        """Return how many elements are enough for whatever the original touches."""
+        longest = max([*top.values(), *sizes.values(), 1])
+        return 2 * max(self.highs(name, sizes, top), default=1) + min(self.tile * longest, _MOST_SLACK) + 4096
+
+
+def plan_of(kernel: Kernel, launch: RecordedLaunch, evidence: Sequence[RecordedLaunch], tile: int) -> Plan:
+    """Find out which arguments of `launch` are sizes and strides.
+
+    Args:
+        kernel: the original, as its source shows it.
+        launch: the launch to vary.
+        evidence: all recorded launches of the kernel.
+        tile: the largest tile of either kernel.
+    """
+    tensors = {name: value for name, value in launch.arguments if isinstance(value, Tensor)}
+    extents = {n for t in tensors.values() for n in t.shape}
+    spans = extents | {math.prod(t.shape[i:j]) for t in tensors.values() for i, j in _stretches(len(t.shape))}
+    steps = {s for t in tensors.values() for s in t.strides}
+    sizes, strides, others = [], [], []
+    values = {name: v.value for name, v in launch.arguments if isinstance(v, Scalar) and type(v.value) is int}
+    for name, value in values.items():
+        parameter = kernel.parameter(name)
+        is_step = parameter is not None and parameter.role == "stride"
+        if value in steps and (is_step or "stride" in name.lower() or value not in spans):
+            strides.append(name)
+        elif value in spans and value >= SMALLEST:
+            sizes.append(name)
+        else:
+            others.append(name)
+    given = [(name, v.value) for name, v in launch.arguments if isinstance(v, Scalar)]
+    meaning = {p.name for p in kernel.parameters if p.role == "meaning" and p.name not in kernel.heuristics}
+    chosen = [(name, v.value) for name, v in launch.constexprs if isinstance(v, Scalar) and name in meaning]
+    sizes.sort(key=lambda name: values[name])
+    known = {values[s] for s in sizes}
+    return Plan(
+        launch=launch,
+        axes=axes_of(kernel, launch, evidence, [*sizes, *others]),
+        sizes=tuple(sizes),
+        strides=tuple(strides),
+        others=tuple(others),
+        factors=tuple(name for name, v in given if type(v) is float and math.isfinite(v)),
+        flags=tuple(name for name, v in (*given, *chosen) if type(v) is bool),
+        tile=max(_LEAST_TILE, min(tile, LARGEST_TILE)),
+        dimensions={name: _dimensions(t, known) for name, t in tensors.items()},
+    )
+
+
+def _stretches(n: int) -> list[tuple[int, int]]:
+    return [(i, j) for i in range(n) for j in range(i + 2, n + 1)]
+
+
+def _dimensions(tensor: Tensor, sizes: set[int]) -> tuple[Dimension, ...]:
+    found = [Dimension(n, s) for n, s in zip(tensor.shape, tensor.strides, strict=True) if n > 1 and s]
+    stretches = sorted(_stretches(len(found)), key=lambda ij: ij[0] - ij[1])
+    for i, j in stretches:
+        part = found[i:j]
+        mergeable = all(a.stride == b.stride * b.extent for a, b in itertools.pairwise(part))
+        whole = math.prod(d.extent for d in part)
+        if mergeable and whole in sizes and not all(d.extent in sizes for d in part):
+            return (*found[:i], Dimension(whole, part[-1].stride), *found[j:])
+    return tuple(found)
+
+
+def base(plan: Plan, *, even: bool) -> tuple[Wish, dict[str, int], dict[int, int]]:
+    """Return the launch that shows whether the original checks its sizes, with those sizes and its layout."""
+    sizes = plan.even() if even else plan.ragged()
+    strides, top = plan.layout(sizes, "rows")
+    about = "padded rows, sizes that divide evenly" if even else "padded rows, sizes off every boundary"
+    return _wish(plan, about, {**sizes, **strides}, judged=True), sizes, top
+
+
+def wishes(plan: Plan, *, even: bool) -> tuple[tuple[Wish, Sizes, Mapping[int, int]], ...]:
+    """Return the other launches to try, each with its sizes and layout, the most telling first."""
+    sizes = plan.even() if even else plan.ragged()
+    out: list[tuple[Wish, Sizes, Mapping[int, int]]] = [base(plan, even=even)]
+
+    def add(about: str, chosen: Sizes, how: Layout, changed: Changes | None = None, *, judged: bool = False) -> None:
+        strides, top = plan.layout(chosen, how)
+        wish = _wish(plan, about, {**chosen, **strides, **(changed or {})}, judged=judged)
+        if math.prod(wish.grid) <= MOST_PROGRAMS and all(wish.values != one.values for one, _, _ in out):
+            out.append((wish, chosen, top))
+
+    if plan.strides:
+        add("gaps between elements", sizes, "elements")
+        add("transposed memory", sizes, "transposed")
+    if not even and plan.over() != sizes:
+        add("sizes over a tile, with a tail", plan.over(), "rows")
+    numbers = {n: v.value for n, v in plan.launch.arguments if isinstance(v, Scalar)}
+    if plan.factors:
+        new = {name: float(numbers[name] or 0) * (0.75 - 0.0625 * i) or 0.25 for i, name in enumerate(plan.factors)}
+        add("other factors", sizes, "rows", new)
+    if plan.others:
+        add("other whole numbers", sizes, "rows", {name: _neighbour(plan.recorded[name]) for name in plan.others})
+    grown = _grown(plan, sizes)
+    if grown:
+        add("more programs than were recorded", grown, "rows")
+    constexprs = {n: v.value for n, v in plan.launch.constexprs if isinstance(v, Scalar)}
+    for name in plan.flags[:2]:
+        flipped = not {**numbers, **constexprs}[name]
+        add(f"{name}={flipped}", sizes, "rows", {name: flipped}, judged=True)
+    if plan.sizes and not even:
+        add("sizes of one", dict.fromkeys(plan.sizes, 1), "tight")
+    return tuple(out[1:])
+
+
+def _wish(plan: Plan, about: str, values: Changes, *, judged: bool = False) -> Wish:
+    return Wish(about, values, plan.grid(values), judged)
+
+
+def _neighbour(value: int) -> int:
+    """Return another number: a flag turned round, a count one smaller, so that nothing that was promised is passed."""
+    return 1 - value if value in (0, 1) else value - 1
+
+
+def _grown(plan: Plan, sizes: Sizes) -> dict[str, int]:
+    """Return sizes with which one axis of the grid is longer than recorded, where that is few programs."""
+    for index, axis in enumerate(plan.axes):
+        recorded = plan.launch.grid[index]
+        if axis.grows not in sizes or recorded < 2 or axis.ties:
+            continue
+        size = plan.recorded[axis.grows]
+        per_program = 1 if axis.whole else -(-size // recorded)
+        grown = {**sizes, axis.grows: size + (_PAD if axis.whole else per_program + per_program // 2)}
+        if math.prod(plan.grid(grown)) <= _MOST_GROWN:
+            return grown
+    return {}
+
+
+def has_nested_tensors(launch: RecordedLaunch) -> bool:
+    """Tell whether an argument holds tensors inside: a descriptor, a tuple of pointers."""
+    return any(not isinstance(v, Tensor) and tensors_of(v) for _, v in launch.arguments)
