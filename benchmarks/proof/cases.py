@@ -22,6 +22,7 @@ class Direct:
     """One launch of a kernel, for inputs that the host function never makes.
 
     `reference` takes `args` (tensors made contiguous, logical shapes kept) and changes the outputs among them in place.
+    `only` are the program ids that run, all of them when empty: grids of millions are reached with a few programs.
     """
 
     kernel: str
@@ -29,6 +30,7 @@ class Direct:
     args: tuple[Any, ...]
     constants: dict[str, Any]
     reference: Callable[..., None]
+    only: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True)

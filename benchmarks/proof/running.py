@@ -106,9 +106,11 @@ def _run(file: Path, host: str, calls: Sequence[Host | Direct], side: Side | Non
     for call in calls:
         placed = _placed(call.args if isinstance(call, Direct) else (call.args, call.kwargs), side)
         if isinstance(call, Direct):
+            Launches.only = call.only
             getattr(module, call.kernel)[call.grid](*placed, **call.constants)
             results += leaves(placed)
         else:
+            Launches.only = ()
             args, kwargs = placed
             if side is None:
                 returned = getattr(module, host)(*args, **kwargs)
