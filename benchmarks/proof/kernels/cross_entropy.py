@@ -15,6 +15,7 @@ def cross_entropy_kernel(
     smoothing,
     n_classes,
     row_stride,
+    SMOOTHED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
@@ -34,10 +35,13 @@ def cross_entropy_kernel(
         new_max = tl.maximum(row_max, tl.max(x, axis=0))
         row_sum = row_sum * tl.exp(row_max - new_max) + tl.sum(tl.exp(x - new_max), axis=0)
         row_max = new_max
-        total += tl.sum(tl.where(cols < n_classes, x, 0.0), axis=0)
+        if SMOOTHED:
+            total += tl.sum(tl.where(cols < n_classes, x, 0.0), axis=0)
     lse = row_max + tl.log(row_sum)
     chosen = tl.load(logits + label).to(tl.float32)
-    loss = lse - (1.0 - smoothing) * chosen - smoothing * (total / n_classes)
+    loss = lse - chosen
+    if SMOOTHED:
+        loss = lse - (1.0 - smoothing) * chosen - smoothing * (total / n_classes)
     tl.store(loss_ptr + row, loss)
     tl.store(lse_ptr + row, lse)
 
@@ -59,7 +63,17 @@ def cross_entropy(logits, labels, ignore_index=-100, smoothing=0.0):
     lse = torch.empty(rows, dtype=torch.float32, device=logits.device)
     BLOCK = min(1024, triton.next_power_of_2(classes))
     cross_entropy_kernel[(rows,)](
-        loss, lse, logits, labels, ignore_index, smoothing, classes, logits.stride(0), BLOCK=BLOCK, num_warps=8
+        loss,
+        lse,
+        logits,
+        labels,
+        ignore_index,
+        smoothing,
+        classes,
+        logits.stride(0),
+        SMOOTHED=smoothing > 0,
+        BLOCK=BLOCK,
+        num_warps=8,
     )
     return loss, lse
 

@@ -26,7 +26,8 @@ def segment_sum_kernel(
     for start in range(begin, end, BLOCK_R):
         rows = start + tl.arange(0, BLOCK_R)
         mask = (rows[:, None] < end) & (cols[None, :] < n_cols)
-        acc += tl.load(x_ptr + rows[:, None] * stride_x + cols[None, :], mask=mask, other=0.0).to(tl.float32)
+        x = tl.load(x_ptr + rows[:, None].to(tl.int64) * stride_x + cols[None, :], mask=mask, other=0.0)
+        acc += x.to(tl.float32)
     total = tl.sum(acc, axis=0)
     if MEAN:
         total = total / tl.maximum(end - begin, 1).to(tl.float32)
