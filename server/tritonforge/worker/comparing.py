@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import torch
 
 from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import Compare, CompareOnDevice, CompareResult, InputOutcome
+from tritonforge.worker.auditing import Audit, Compared
 from tritonforge.worker.failures import JobContext
 from tritonforge.worker.interpreter.poison import CANDIDATE
 from tritonforge.worker.oracles import Original
@@ -30,34 +32,37 @@ def compare(request: Compare | CompareOnDevice, context: JobContext, where: Wher
         JobFailed: `unsupported`, when an input cannot be rebuilt; what a device reports as `cuda-error`.
     """
     outcomes: list[InputOutcome] = []
+    audit = Audit(request, None if where.further is None else functools.partial(where.further, where=where))
     given = (request.candidate_inputs if isinstance(request, Compare) else ()) or request.inputs
     for i, (call, candidate_call) in enumerate(zip(request.inputs, given, strict=True)):
         context.progress(f"Comparing on input {i + 1} of {len(request.inputs)}", i / len(request.inputs))
-        outcome = _compare_on(request, call, candidate_call, where, measure_original=i == 0)
+        outcome, outputs = _compare_on(request, call, candidate_call, where, measure_original=i == 0)
+        if outputs is not None:
+            outcome = audit.met(Compared(i, call, candidate_call, *outputs, outcome))
         outcomes.append(outcome)
         if request.stop_at_first and outcome.status in {"different", "candidate-failed"}:
             break
-    return CompareResult(tuple(outcomes))
+    return audit.result(outcomes)
 
 
 def _compare_on(
     request: Compare | CompareOnDevice, call: Call, candidate_call: Call, where: Where, *, measure_original: bool
-) -> InputOutcome:
+) -> tuple[InputOutcome, tuple[Outputs, Outputs] | None]:
     original = Original(request.original, call, where)
     try:
         want = original.outputs()
     except RunFailed as error:
-        return InputOutcome("original-failed", str(error), out_of_bounds=error.out_of_bounds)
+        return InputOutcome("original-failed", str(error), out_of_bounds=error.out_of_bounds), None
     started = time.perf_counter()
     try:
         got = run_call(request.candidate, candidate_call, where, CANDIDATE)
     except RunFailed as error:
         seconds = time.perf_counter() - started
-        return InputOutcome("candidate-failed", str(error), out_of_bounds=error.out_of_bounds, seconds=seconds)
+        return InputOutcome("candidate-failed", str(error), out_of_bounds=error.out_of_bounds, seconds=seconds), None
     seconds = time.perf_counter() - started
     judged = _judged(request, original, want, got, measure_original=measure_original)
     found, known = judged.found, judged.oracle.kind != "original"
-    return InputOutcome(
+    outcome = InputOutcome(
         status="different" if found.problem else "equal",
         detail=found.problem,
         worst_error=found.worst_error,
@@ -71,6 +76,7 @@ def _compare_on(
         original_norm_error=found.original_norm_error if known else None,
         note=judged.note,
     )
+    return outcome, (want, got)
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,22 @@ from tritonforge.worker.interpreter.poison import Poison
 from tritonforge.worker.interpreter.running import Run, running
 from tritonforge.worker.interpreter.shadow import Shadow
 from tritonforge.worker.interpreter.widening import widening
+from tritonforge.worker.interpreter.witnessing import witnessing
 from tritonforge.worker.launching import first_configs
+from tritonforge.worker.rerunning import run_again
 
 
 def compare_interpreted(request: Compare, context: JobContext) -> CompareResult:
     """Answer a `Compare` request in a process that interprets."""
-    return compare(request, context, Where("cpu", _around, widened=lambda: widening(Shadow())))
+    return compare(
+        request,
+        context,
+        Where("cpu", _around, widened=lambda: widening(Shadow()), witnessing=witnessing, further=run_again),
+    )
 
 
 @contextlib.contextmanager
 def _around(poison: Poison) -> Iterator[list[tuple[str, dict[str, Any]]]]:
-    run = Run(poison)
+    run = Run(poison, following=True)
     with faked(fill_empty=poison.fill), first_configs(), running(run):
         yield run.launches

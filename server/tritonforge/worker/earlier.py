@@ -37,6 +37,11 @@ class Earlier:
         self._kept.append([(path, tensor, tensor.clone()) for path, tensor in small])
         return self._changed
 
+    def has_any_of(self, tensors: list[Any]) -> bool:
+        """Tell whether a tensor is in memory that an earlier call has returned, and that is kept here since."""
+        kept = {t.untyped_storage().data_ptr() for one in self._kept for _, t, _ in one if t.numel()}
+        return any(t.untyped_storage().data_ptr() in kept for t in tensors if t.numel())
+
 
 _known: OrderedDict[str, Earlier] = OrderedDict()
 

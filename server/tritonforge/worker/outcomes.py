@@ -12,6 +12,7 @@ import torch
 from tritonforge.domain.messages import Difference, OracleKind, Tolerance
 from tritonforge.worker.interpreter.poison import Poison
 from tritonforge.worker.judging import Evidence, Judgement, judge
+from tritonforge.worker.seen import Seen
 
 _CHUNK = 1 << 23
 
@@ -29,6 +30,8 @@ class Outputs:
     """The returned tensor of an earlier call that this call changed, if any."""
     wide: dict[str, Any] = field(default_factory=dict)
     """The floating tensors in float64, where the run computed in it."""
+    seen: Seen | None = None
+    """What was seen of the run, where it was watched."""
     arithmetic: frozenset[str] = frozenset()
     """Triton's names of the floating types that kernels computed with, where that was followed."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,10 @@ class Where:
     """Tells an error after which this process can no longer be used."""
     widened: Callable[[], contextlib.AbstractContextManager[Any]] | None = None
     """Sets up a run in float64 and yields its `Shadow`; None where there is no such thing."""
+    witnessing: Callable[[Mapping[str, Any], Launches], contextlib.AbstractContextManager[Any]] | None = None
+    """Watches a run, given the call's tensors and the launches so far, and yields what has seen it."""
+    further: Callable[..., Any] | None = None
+    """Runs a candidate again after inputs were compared: an `auditing.Further` with this `Where` besides."""
 
 
 Preparing = Callable[[Rebuilt, Any], None]
@@ -92,8 +96,11 @@ def run_call(
                         prepare(rebuilt, shadow)
                     before = {p: t.detach().clone() for p, t in rebuilt.tensors.items()}
                 seed_everything(call.seed)
-                result = repeated.run(rebuilt.arguments, rebuilt.keywords)
-                where.finish()
+                witnessing = where.witnessing if prepare is None and not wide else None
+                watched = contextlib.nullcontext() if witnessing is None else witnessing(rebuilt.tensors, launches)
+                with watched as witness:
+                    result = repeated.run(rebuilt.arguments, rebuilt.keywords)
+                    where.finish()
         except JobFailed as failed:
             if failed.failure.kind != "user-error":
                 raise
@@ -109,6 +116,10 @@ def run_call(
             outputs = _outputs(result, rebuilt, before, launches, poison=poison, shadow=shadow)
             if where.device == "cpu" and prepare is None and not wide:
                 outputs.overwrites = earlier_of(loaded.digest).note(result)
+            if witness is not None:
+                returned = dict(flatten(result, "returned"))
+                left = {p: t for p, t in {**returned, **rebuilt.tensors}.items() if isinstance(t, torch.Tensor)}
+                outputs.seen = witness.seen(left)
             return outputs
 
 

@@ -167,6 +167,13 @@ class Cover:
 
     reached: bytearray = field(default_factory=bytearray)
 
+    def add(self, other: Cover) -> None:
+        """Add what another has reached."""
+        self.reached += bytes(max(0, len(other.reached) - len(self.reached)))
+        for at, hit in enumerate(other.reached):
+            if hit:
+                self.reached[at] = 1
+
     def report(self) -> tuple[KernelCoverage, ...]:
         """Return the coverage of every kernel and helper that ran at all."""
         self.reached += bytes(len(_hits) - len(self.reached))

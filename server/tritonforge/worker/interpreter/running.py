@@ -45,6 +45,8 @@ class Run:
     """The number of programs of the largest launch."""
     launching: bool = False
     """Whether a launch is being interpreted right now."""
+    atomics: bool = False
+    """Whether a kernel updated memory atomically."""
     guard: Callable[[list[Buffer]], Guard] = Guard
     """Makes what checks the accesses of each launch, unless they are followed."""
 
@@ -66,6 +68,11 @@ def running(run: Run) -> Iterator[Run]:
         yield run
     finally:
         _run = before
+
+
+def current_run() -> Run:
+    """Return the run that launches are part of right now."""
+    return _run
 
 
 def run_interpreted(self: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
@@ -157,6 +164,8 @@ def masked_load(original: Any) -> Any:
             size = max(1, element.primitive_bitwidth // 8)
             _guard.check("polls" if volatile else "reads", ptrs.data, mask.data, size)
             if volatile:
+                if _run.deadline < math.inf:
+                    _check_time()
                 _synchronise(_guard, ptrs, mask.data)
         if other is None and not mask.data.all():
             other = TensorHandle(_undefined(ptrs.data.shape, element), element)
@@ -203,6 +212,9 @@ def atomic(original: Any, mask_at: int | None) -> Any:
 
     def access(self: Any, *args: Any, **kwargs: Any) -> Any:
         ptr = args[0] if mask_at is None else args[1]
+        _run.atomics = True
+        if _run.deadline < math.inf:
+            _check_time()  # a program may wait for one that has not run
         if _guard is not None:
             mask = args[mask_at].data if mask_at is not None else None
             _guard.check("updates", ptr.data, mask, max(1, ptr.get_element_ty().primitive_bitwidth // 8))
