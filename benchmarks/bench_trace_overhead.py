@@ -5,7 +5,7 @@ Two loops, each in fresh processes that alternate between traced and alone:
 - training: a transformer block of liger operators (RMSNorm, SwiGLU, cross entropy) with AdamW, forward and backward;
 - inference: 48 layers of small launches, as decoding with batch 1 makes them, where host time is what counts.
 
-    python benchmarks/bench_trace_overhead.py [--loops training inference] [--pairs 7] [--steps 200]
+    python benchmarks/bench_trace_overhead.py [--loops training inference] [--pairs 7] [--steps 200] [--quick]
         [-o benchmarks/results/trace_overhead.json]
 
 prints each pair when it is measured and writes what there is so far to the file, so that a run that is cut off has told
@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 LIMIT = 1.05
+QUICK_STEPS = 100
 WARM_UP = 30
 """Steps of each process before its steps are timed."""
 
@@ -174,10 +175,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loops", nargs="+", choices=LOOPS, default=list(LOOPS))
     parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--quick", action="store_true", help=f"time {QUICK_STEPS} steps of each process")
     parser.add_argument("--loop", choices=LOOPS, help=argparse.SUPPRESS)
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
+    options.steps = options.steps or (QUICK_STEPS if options.quick else 200)
     import torch
 
     if options.loop:
@@ -190,7 +193,12 @@ def main() -> int:
             for result in measured(name, options.pairs, options.steps, Path(folder)):
                 results[name] = result
                 alone, traced = result["pairs_ms"][-1]
-                print(f"{name}: alone {alone:.3f} ms, traced {traced:.3f} ms, ratio {traced / alone:.4f}", flush=True)
+                cost = (traced - alone) * 1e3 / result["launches_a_step"]
+                print(
+                    f"{name}: alone {alone:.3f} ms, traced {traced:.3f} ms, ratio {traced / alone:.4f}, "
+                    f"{cost:.2f} us a launch",
+                    flush=True,
+                )
                 if options.output:
                     written = {**about, "pairs": options.pairs, "steps": options.steps, "loops": results}
                     options.output.write_text(json.dumps(written, indent=2) + "\n")
@@ -200,12 +208,15 @@ def main() -> int:
 
 def print_table(results: dict[str, dict[str, Any]]) -> None:
     """Print medians and ratios as Markdown."""
-    print("| loop | launches a step | alone, ms | traced, ms | ratio | 95 % |\n| --- | --- | --- | --- | --- | --- |")
+    print(
+        "| loop | launches a step | alone, ms | traced, ms | us a launch | ratio | 95 % |\n| --- | --- | --- | --- | --- | --- | --- |"
+    )
     for name, result in results.items():
         alone, traced = (statistics.median(pair[i] for pair in result["pairs_ms"]) for i in (0, 1))
+        cost = statistics.median((pair[1] - pair[0]) * 1e3 for pair in result["pairs_ms"]) / result["launches_a_step"]
         low, high = result["ratio_ci95"]
         print(
-            f"| {name} | {result['launches_a_step']:.0f} | {alone:.3f} | {traced:.3f} "
+            f"| {name} | {result['launches_a_step']:.0f} | {alone:.3f} | {traced:.3f} | {cost:.2f} "
             f"| {result['ratio']:.4f} | {low:.4f} to {high:.4f} |"
         )
 

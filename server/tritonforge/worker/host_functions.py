@@ -14,7 +14,8 @@ from tritonforge.worker.values import Describing, describe
 
 _FEW = 64
 _BACKWARD = {
-    vars(torch.autograd.function.BackwardCFunction)[name].__code__
+    # By `id`: the hash of a code object depends on which of its instructions are monitored (Python 3.12).
+    id(vars(torch.autograd.function.BackwardCFunction)[name].__code__)
     for name in ("apply", "apply_boxed")
     if hasattr(vars(torch.autograd.function.BackwardCFunction).get(name), "__code__")
 }
@@ -24,17 +25,19 @@ class Functions:
     """Finds the function that a frame runs, by an index of each module that is made when it is first asked for."""
 
     def __init__(self) -> None:
-        self._index: dict[CodeType, tuple[str, FunctionType]] = {}
+        # By `id`, as `_BACKWARD`; the function keeps its code.
+        self._index: dict[int, tuple[CodeType, str, FunctionType]] = {}
 
     def of(self, frame: FrameType) -> tuple[str, FunctionType] | None:
         """Return the function of a frame and its path from its module, when attribute access reaches it there."""
-        code = frame.f_code
-        if code not in self._index:
+        ident = id(frame.f_code)
+        if ident not in self._index:
             name = frame.f_globals.get("__name__")
             module = sys.modules.get(name) if isinstance(name, str) else None
             if module is not None and vars(module) is frame.f_globals:
                 self._index_module(module)
-        return self._index.get(code)
+        found = self._index.get(ident)
+        return None if found is None or found[0] is not frame.f_code else found[1:]
 
     def _index_module(self, module: ModuleType) -> None:
         for name, value in list(vars(module).items()):
@@ -48,7 +51,7 @@ class Functions:
         # Through wrappers (`functools.wraps`): repeating goes through them as well.
         for _ in range(8):
             if isinstance(value, FunctionType) and value.__globals__ is vars(module):
-                self._index.setdefault(value.__code__, (path, value))
+                self._index.setdefault(id(value.__code__), (value.__code__, path, value))
             value = _own_attributes(value).get("__wrapped__")
             if value is None:
                 return
@@ -109,4 +112,4 @@ def holds_graph(values: Any, depth: int = 3) -> bool:
 
 def is_backward(code: CodeType) -> bool:
     """Tell whether a frame of this code runs the backward of an `autograd.Function`."""
-    return code in _BACKWARD
+    return id(code) in _BACKWARD

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from tritonforge.worker.tracing.leaking import keep_for_good
 from tritonforge.worker.tracing.spool import NOWHERE, Spooled, slot_at
 
 _FIRST = 8
@@ -85,9 +86,10 @@ class Clock:
                 self.collect()
 
     def forked(self) -> None:
-        """Forget what belongs to the parent of this process."""
-        self._pending.clear()
-        self._free.clear()
+        """Forget what belongs to the parent of this process, without destroying its CUDA events."""
+        keep_for_good((self._pending, self._free))
+        self._pending = deque()
+        self._free = {}
 
 
 class _Hooks:

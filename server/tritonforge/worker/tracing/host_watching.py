@@ -48,7 +48,7 @@ class Watching(Protocol):
         """Watch, also what was left alone before."""
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Watch no more, until `arm`."""
 
     def paused(self) -> contextlib.AbstractContextManager[None]:
         """Keep what is done meanwhile by this thread from being told."""
@@ -144,7 +144,7 @@ class _Monitoring:
         self._monitoring = monitoring
         self._tool = tool
         self._disable = monitoring.DISABLE
-        self._started = False
+        self._armed = False
         events = monitoring.events
         self._events = events.PY_START | events.PY_RETURN | events.PY_UNWIND
         for event, callback in (
@@ -156,14 +156,14 @@ class _Monitoring:
 
     def arm(self) -> None:
         """Watch, also what was left alone before."""
-        if not self._started:
+        if not self._armed:
+            self._armed = True
             self._monitoring.set_events(self._tool, self._events)
-            self._started = True
-        else:
-            self._monitoring.restart_events()
+        self._monitoring.restart_events()
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Watch no more, until `arm`."""
+        self._armed = False
         self._monitoring.set_events(self._tool, 0)
 
     def paused(self) -> contextlib.AbstractContextManager[None]:

@@ -22,6 +22,7 @@ from tritonforge.worker.recording import launch_key, without_values
 from tritonforge.worker.tracing.arguments import describable, values_of
 from tritonforge.worker.tracing.host_functions import may_launch
 from tritonforge.worker.tracing.host_watching import watching
+from tritonforge.worker.tracing.leaking import keep_for_good
 from tritonforge.worker.tracing.quietly import is_capturing, quietly
 from tritonforge.worker.tracing.spool import Spooled
 from tritonforge.worker.values import Describing
@@ -33,6 +34,8 @@ _FRUITLESS = 6
 """Calls of a function that showed nothing new before it is left alone."""
 
 _REARM_NS = 500_000_000
+_QUIET_NS = 200_000_000
+"""How long nothing new has to be seen before functions are no longer told at all."""
 _SHARE = 0.02
 
 
@@ -51,6 +54,8 @@ class _Entered:
     graph: bool = False
     """Whether an argument is the result of differentiable operations, which a description cannot bring back."""
     events: int = 0
+    elsewhere: int = 0
+    """Launches of other threads' while it ran."""
     chosen: bool = False
     launches: list[RecordedLaunch] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)
@@ -65,21 +70,35 @@ class Hosts:
         self._spool = spool
         self._root = root
         self._describing = describing
-        self._relevant: dict[CodeType, bool] = {}
+        # By `id`: the hash of a code object depends on which of its instructions are monitored (Python 3.12).
+        self._relevant: dict[int, bool] = {}
+        self._fruitless: dict[int, int] = {}
+        self._codes: dict[int, CodeType] = {}
         self._functions = Functions()
-        self._fruitless: dict[CodeType, int] = {}
         self._seen: set[str] = set()
         self._tool = watching(self, share)
         self._rearmed = 0
+        self._news = 0
+        self._resting = False
+        self._stopped = False
 
     def start(self) -> None:
         """Begin to watch."""
+        self._news = time.monotonic_ns()
         self._tool.arm()
 
     def stop(self) -> None:
         """Watch no more."""
+        self._stopped = True
         self._tool.stop()
         self.watched.clear()
+
+    def rest(self) -> None:
+        """Watch no more for now when nothing new was seen for a while; a launch that was not seen before ends that."""
+        if self._resting or self._stopped or self.watched or time.monotonic_ns() - self._news < _QUIET_NS:
+            return
+        self._resting = True
+        self._tool.stop()
 
     def paused(self) -> contextlib.AbstractContextManager[None]:
         """Keep what is done meanwhile by this thread from being told."""
@@ -87,10 +106,11 @@ class Hosts:
 
     def unseen(self) -> None:
         """A launch appeared that was not seen before: functions that were left alone may be worth watching again."""
-        if self.watched or len(self._seen) >= _MAX_CALLS:
+        now = self._news = time.monotonic_ns()
+        if self.watched or self._stopped:
             return
-        now = time.monotonic_ns()
-        if now - self._rearmed > _REARM_NS:
+        if self._resting or now - self._rearmed > _REARM_NS:
+            self._resting = False
             self._rearmed = now
             self._fruitless.clear()
             self._tool.arm()
@@ -102,22 +122,26 @@ class Hosts:
 
     def forked(self) -> None:
         """Go on as the child of a fork."""
+        keep_for_good(dict(self.watched))  # arguments may lie on the GPU
         self.watched.clear()
 
     def left_alone(self, code: CodeType) -> bool:
         """Whether calls of `code` need not be told."""
-        relevant = self._relevant.get(code)
+        ident = id(code)
+        relevant = self._relevant.get(ident)
         if relevant is None:
-            relevant = self._relevant[code] = may_launch(code, self._root)
-        return not relevant or self._fruitless.get(code, 0) >= _FRUITLESS
+            relevant = self._relevant[ident] = may_launch(code, self._root)
+            self._codes[ident] = code  # so that no other code gets its `id`
+        return not relevant or self._fruitless.get(ident, 0) >= _FRUITLESS
 
     def entered(self, frame: FrameType) -> None:
         """A function that is not left alone begins."""
         code = frame.f_code
-        self._fruitless[code] = self._fruitless.get(code, 0) + 1
+        ident = id(code)
+        self._fruitless[ident] = self._fruitless.get(ident, 0) + 1
         found = self._functions.of(frame)
         if found is None:
-            self._fruitless[code] = _FRUITLESS
+            self._fruitless[ident] = _FRUITLESS
             return
         values = values_of(frame)
         if all(describable(v) for v in values.values()):
@@ -129,9 +153,8 @@ class Hosts:
         if entered is not None and entered.chosen and not raised:
             self._keep(entered)
 
-    def launched(self, event: Any, slot: int) -> None:
-        """Give a launch to the functions on this thread's stack, before it runs."""
-        stack = self._stack()
+    def launched(self, stack: list[_Entered], event: Any, slot: int) -> None:
+        """Give a launch to functions that `stack` returned, before it runs."""
         with quietly():
             chosen = False
             for entered in stack:
@@ -140,7 +163,7 @@ class Hosts:
                     chosen = True
                     self._give(entered, event, slot)
 
-    def _stack(self) -> list[_Entered]:
+    def stack(self) -> list[_Entered]:
         """Return what this thread has entered and can repeat the launch, innermost first.
 
         A function that makes very many launches is a program, not a call: it is not watched on. One that was given the
@@ -159,7 +182,16 @@ class Hosts:
                     stack.append(entered)
             in_backward = in_backward or is_backward(frame.f_code)
             frame = frame.f_back
+        if not stack:
+            self._elsewhere()
         return stack
+
+    def _elsewhere(self) -> None:
+        """Drop what waits for other threads: while anything is watched, every launch pays for it."""
+        for ident, entered in list(self.watched.items()):
+            entered.elsewhere += 1
+            if entered.elsewhere > _MAX_EVENTS:
+                self.watched.pop(ident, None)
 
     def _usable(self, entered: _Entered) -> bool:
         if entered.usable is None:
@@ -201,7 +233,8 @@ class Hosts:
         if key in self._seen:
             return
         self._seen.add(key)
-        self._fruitless[entered.code] = 0
+        self._news = time.monotonic_ns()
+        self._fruitless[id(entered.code)] = 0
         if len(self._seen) >= _MAX_CALLS:
             self.stop()
         call = TracedCall(

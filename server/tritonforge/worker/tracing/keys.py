@@ -8,8 +8,9 @@ learning rates and scales would otherwise make every launch a new one. Keys hold
 from __future__ import annotations
 
 import numbers
+import weakref
 from collections.abc import Callable
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -105,13 +106,33 @@ def other(value: Any, depth: int = 0) -> Any:
 def grid_key(grid: Any) -> Any:
     """Return what tells grids apart. Of a function that is what it closes over: its other input are the arguments."""
     if type(grid) is FunctionType:
-        closure, defaults = grid.__closure__, grid.__defaults__
+        closure, defaults, code = grid.__closure__, grid.__defaults__, grid.__code__
+        text = _texts.get(id(code)) or _text(code)
         if closure is None and defaults is None:
-            return grid.__code__
-        return (grid.__code__, tuple([_enclosed(cell) for cell in closure or ()]), other(defaults))
+            return text
+        return (text, tuple([_enclosed(cell) for cell in closure or ()]), other(defaults))
     if callable(grid):
         return type(grid)
     return other(grid)
+
+
+_texts: dict[int, tuple[Any, ...]] = {}
+_alive: dict[int, weakref.ref[CodeType]] = {}
+
+
+def _text(code: CodeType) -> tuple[Any, ...]:
+    """Return what tells code apart, the same while it is monitored or not: in Python 3.12 its own hash is not."""
+    ident = id(code)
+    consts = tuple(_text(c) if isinstance(c, CodeType) else repr(c)[:200] for c in code.co_consts)
+    text = (code.co_filename, code.co_firstlineno, code.co_code.decode("latin-1"), code.co_names, consts)
+
+    def gone(_reference: object) -> None:
+        _texts.pop(ident, None)
+        _alive.pop(ident, None)
+
+    _alive[ident] = weakref.ref(code, gone)
+    _texts[ident] = text
+    return text
 
 
 def _enclosed(cell: Any) -> Any:
@@ -133,4 +154,4 @@ def keeps_nothing(key: Any) -> bool:
         return True
     if isinstance(key, tuple):
         return all(keeps_nothing(k) for k in key)
-    return type(key).__name__ == "code"
+    return False

@@ -59,10 +59,13 @@ class Recorder:
 
     def _tell_hosts(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, index: int) -> None:
         with self.hosts.paused():
+            stack = self.hosts.stack()
+            if not stack:
+                return
             bound, options = bind(kernel, args, kwargs)
             extents = resolve_grid(grid, bound)
             event = LaunchEvent(kernel, args, kwargs, bound, options, extents, user_frame(), is_tuned())
-            self.hosts.launched(event, slot_at(index))
+            self.hosts.launched(stack, event, slot_at(index))
 
     def take_back(self, index: int) -> None:
         """Uncount a launch that raised."""
@@ -84,6 +87,7 @@ def on_gpu(recorder: Recorder, clock: Clock, graphs: Graphs, patches: Patches) -
     launch, record, spool = JITFunction.run, recorder.record, recorder.spool
     tuning, due, get_ident = recorder.tuning, clock.due, threading.get_ident
     kernels, slots, watched = recorder.sightings.kernels, recorder.sightings.slots, recorder.hosts.watched
+    rest = recorder.hosts.rest
 
     @functools.wraps(launch)
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -104,6 +108,7 @@ def on_gpu(recorder: Recorder, clock: Clock, graphs: Graphs, patches: Patches) -
             graphs.captured(index)
         try:
             if n == due.get(index, 2):
+                rest()
                 return clock.timed(index, n, functools.partial(launch, self, *args, grid=grid, warmup=False, **kwargs))
             return launch(self, *args, grid=grid, warmup=warmup, **kwargs)
         except BaseException:
