@@ -299,7 +299,7 @@ REFUSED = Verdict(
         "inputs unchanged": "passed",
         "on the GPU": "skipped: no GPU",
     },
-    "0a1b2c3d",
+    "0a1b2c3d-c0.1",
 )
 
 BEST = trial(128, (651.2, 8.1), verdict=accepted())
@@ -353,7 +353,7 @@ NOT_VERIFIED = VerifyResult(
     KERNEL,
     "candidate.py::matmul_kernel",
     "matmul(float16[96×96], float16[96×96])",
-    Difference("c", (17, 3), 1.25, 1.5, 1024, 9216),
+    Difference("c", (17, 3), 1.25, 1.5, 1024, 9216, allowed=3.9e-4),
 )
 
 DOCTOR = DoctorResult(

@@ -55,8 +55,8 @@ WRONG = {
     "a flag that is ignored": ("o.triu() if upper else o", "o", "upper=True"),
     "NaN swallowed": ("tl.where(v < 0, 0.0, v)", "tl.maximum(v, 0.0)", "NaN"),
     "one row taken for none": ("    return o", "    if M == 1 and N > 1: o.zero_()\n    return o", "one size is one"),
-    "no kernel at all": (ALLOCATION, "return (x * factor).clamp(min=0)", "launches no Triton kernel"),
-    "one output buffer for all calls": (ALLOCATION, KEPT, "an earlier one returned"),
+    "no kernel at all": (ALLOCATION, "return (x * factor).clamp(min=0)", "computes with the library: .clamp()"),
+    "one output buffer for all calls": (ALLOCATION, KEPT, "uses globals"),
     "another layout": ("    return o.triu()", "    o = o.t().contiguous().t()\n    return o.triu()", "strides"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 from tritonforge.domain.launch import Call, Tensor
 from tritonforge.domain.messages import Compare, CompareOnDevice, CompareResult, InputOutcome, Program
@@ -20,6 +21,7 @@ class Scripted:
     def __init__(self, answer) -> None:
         self.answer = answer
         self.requests: list[Compare | CompareOnDevice] = []
+        self.hello = SimpleNamespace(lanes=1)
 
     async def run(self, request, **_):
         self.requests.append(request)

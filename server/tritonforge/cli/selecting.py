@@ -86,6 +86,15 @@ def select_one(argument: str) -> Selected:
     return selected
 
 
+def read_named(path: Path) -> Selected:
+    """Read one file that the user names, whether it holds kernels or not.
+
+    Raises:
+        UsageError: when it cannot be read.
+    """
+    return _read(path, named=True)
+
+
 def _only(one: Selected, name: str) -> Selected:
     matching = tuple(k for k in one.kernels if k.name == name) or tuple(k for k in one.kernels if k.simple_name == name)
     if not matching:

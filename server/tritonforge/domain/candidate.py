@@ -29,7 +29,8 @@ class Verdict:
     """Whether a candidate still computes the same.
 
     `inputs`: one line for each input tried. `checks`: name → `passed`, `failed: why` or `skipped: why`. Errors are
-    relative to the output's scale. `replay` repeats this very check.
+    relative to the output's scale. `replay` repeats this very check. `lower_precision`: refused for its precision
+    alone, so that it may be offered as something else: as faster and less precise.
     """
 
     accepted: bool
@@ -41,6 +42,7 @@ class Verdict:
     baseline_error: float | None
     checks: Mapping[str, str] = field(default_factory=dict)
     replay: str = ""
+    lower_precision: bool = False
 
 
 @dataclass(frozen=True)

@@ -88,13 +88,17 @@ class OptimizeResult:
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """What `verify` concluded, and the first element that differed, with the input it was seen on."""
+    """What `verify` concluded, and the first element that differed, with the input it was seen on.
+
+    `reference` is what `--reference` named: whoever repeats the check needs it, too.
+    """
 
     verdict: Verdict
     kernel: Kernel | None = None
     candidate: str = ""
     failing_input: str = ""
     difference: Difference | None = None
+    reference: str = ""
 
 
 @dataclass(frozen=True)

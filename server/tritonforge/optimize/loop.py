@@ -24,7 +24,7 @@ from tritonforge.optimize.steps import (
 )
 from tritonforge.profiling.measuring import SEARCH_SAMPLES
 from tritonforge.rewrite import Engine
-from tritonforge.verify import Gate
+from tritonforge.verify import Gate, reference_beside
 from tritonforge.workload.subject import Subject
 
 PREDICTED_GAIN = 1.10
@@ -88,6 +88,9 @@ async def _run(search: Search) -> str:
         search.subject.calls,
         on_device=search.measured,
         grid=frozenset(extent for a in search.original.assessed for extent in a.launch.config.grid if extent > 1),
+        arch=search.session.arch,
+        kernel=search.subject.kernel,
+        reference=reference_beside(search.subject.program(), search.subject.calls),
     )
     for _ in range(MAX_ROUNDS):
         before = search.suggestion

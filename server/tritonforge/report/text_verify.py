@@ -24,6 +24,8 @@ def verify_text(result: VerifyResult) -> list[Line]:
     if verdict.reason:
         out += indent(wrap([verdict.reason], width=96))
     out += section("Checks", table([_check(name, outcome) for name, outcome in verdict.checks.items()]))
+    if verdict.lower_precision:
+        out += indent(wrap(["It is less precise than the original, which is all that was found against it."], width=96))
     if result.difference is not None or result.failing_input:
         out += section("First difference", _difference(result))
     inputs = [one for text in verdict.inputs for one in wrap([text], width=96, hanging=2)]
@@ -36,8 +38,10 @@ def verify_text(result: VerifyResult) -> list[Line]:
     out += labelled("Worst error", [_errors(result)])
     if verdict.replay:
         kernel = wording.kernel_path(result.kernel) if result.kernel else "PATH::KERNEL"
-        command = f"tritonforge verify {kernel} --candidate {result.candidate or 'PATH'} --replay {verdict.replay}"
-        out += next_steps([(command, "repeat this very check")])
+        reference = f" --reference {result.reference}" if result.reference else ""
+        command = f"tritonforge verify {kernel} --candidate {result.candidate or 'PATH'}{reference}"
+        what = "repeat this check, the input above first" if result.failing_input else "repeat this very check"
+        out += next_steps([(f"{command} --replay {verdict.replay}", what)])
     return out
 
 
@@ -56,10 +60,17 @@ def _difference(result: VerifyResult) -> list[Line]:
                 (Span("element", "muted"), Span(_element(difference), "title")),
                 (Span("expected", "muted"), Span(f"{difference.expected!r}", "good")),
                 (Span("got", "muted"), Span(f"{difference.got!r}", "bad")),
+                (Span("allowed", "muted"), Span(_allowed(difference))),
                 (Span("differ", "muted"), Span(f"{difference.count:,} of {difference.elements:,} elements")),
             ]
         )
     return out
+
+
+def _allowed(difference: Difference) -> str:
+    if difference.allowed is None:
+        return "no other value"
+    return f"± {wording.error(difference.allowed)}" if difference.allowed else "exactly that"
 
 
 def _element(difference: Difference) -> str:

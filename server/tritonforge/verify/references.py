@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tritonforge.analysis import analyze
 from tritonforge.analysis.scopes import Function, parameters_of
@@ -13,6 +13,7 @@ from tritonforge.domain.errors import UsageError
 from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import Program, Reference
 from tritonforge.verify.host_code import File, reached, read_file
+from tritonforge.verify.texts import text_of
 
 _MARKS = ("ref", "reference", "torch", "pytorch", "naive", "eager", "golden", "native")
 _MARKED = re.compile(
@@ -60,6 +61,15 @@ def named_reference(program: Program, function: str, text: str, file: str, calls
                 f"Give it the parameters of {call.function}.",
             )
     return Named(Reference(program, function), f"{file}::{function}")
+
+
+def reference_beside(program: Program, calls: Sequence[Call]) -> Named | None:
+    """Return the reference that is recognised beside the host function that all `calls` are of; None without one."""
+    hosts = {(call.file, call.function) for call in calls}
+    if len(hosts) != 1:
+        return None
+    text = text_of(program, calls[0].file)
+    return recognised_reference(replace(program, file=calls[0].file), text, calls[0]) if text is not None else None
 
 
 def recognised_reference(program: Program, text: str, call: Call) -> Named | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,24 +20,31 @@ from tritonforge.cli.running import (
     target,
     target_option,
 )  # fmt: skip
-from tritonforge.cli.selecting import Selected, select_one
+from tritonforge.cli.selecting import Selected, read_named, select_one
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call
+from tritonforge.domain.messages import Program
 from tritonforge.domain.results import VerifyResult
-from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
 from tritonforge.workload.subject import Subject
 
 if TYPE_CHECKING:
-    from tritonforge.verify import Trialled
+    from tritonforge.verify import Gate, Place
+
+    Again = tuple[int, Place | None]
+    """What a replay id says: the seed, and the input to begin with."""
 
 
 @click.command()
 @click.argument("kernel", metavar="PATH::KERNEL")
 @click.option("--candidate", required=True, metavar="PATH[::KERNEL]", help="The version to judge.")
+@click.option(
+    "--reference", metavar="PATH::FUNCTION",
+    help="A PyTorch function that says what is right; it takes what the host function takes.",
+)  # fmt: skip
 @target_option()
-@click.option("--replay", metavar="ID", help="Repeat an earlier check with the very same inputs.")
+@click.option("--replay", metavar="ID", help="Repeat an earlier check with the same inputs, the refused one first.")
 @no_run_option()
 @launch_option()
 @format_option()
@@ -45,7 +53,8 @@ def verify(kernel: str, candidate: str, **options: Any) -> int:
 
     Both are run through the host function that launches the kernel (same name and parameters in both files), so the
     candidate may change its grid and constexprs. With a launch spec above the kernel, the kernels are launched
-    directly.
+    directly. Results are judged by a PyTorch reference where one is named or recognised (`softmax_ref` beside
+    `softmax`), else by the original in higher precision.
     """
     original = select_one(kernel)
     path = candidate if "::" in candidate else _same_kernel(candidate, original.kernels[0])
@@ -62,6 +71,7 @@ async def _verify(
     candidate: Selected,
     workspace: Workspace,
     *,
+    reference: str | None,
     target_name: str | None,
     replay: str | None,
     no_run: bool,
@@ -71,7 +81,8 @@ async def _verify(
     from tritonforge.report.json_verify import verify_json
     from tritonforge.report.text_verify import verify_text
 
-    _seed(replay)  # a wrong id is told before anything is started
+    _again(replay)  # a wrong id is told before anything is started
+    file = _reference_file(reference)
     (kernel,) = original.kernels
     (other,) = candidate.kernels
     with Progress() as progress:
@@ -82,41 +93,69 @@ async def _verify(
             subject = await workload.subject_of(kernel, session)
             text = _as_replacement(candidate, other, kernel, subject.calls)
             progress.say(f"comparing {kernel.name} with {candidate.analysis.file} …")
-            trialled = await _judge(subject, text, session, _seed(replay))
+            gate = _gate(subject, session, _again(replay), file)
+            before = await gate.launched()
+            if before.error:
+                raise UsageError(f"The original does not compile for {session.arch}: {before.error}")
+            trialled = await gate.check(subject.program(text), candidate_kernel=other)
     result = VerifyResult(
-        trialled.verdict, kernel, candidate.analysis.file, trialled.failing_input, trialled.difference
+        trialled.verdict, kernel, candidate.analysis.file, trialled.failing_input, trialled.difference, reference or ""
     )
     emit(output_format, lambda: verify_json(result), lambda: verify_text(result))
     return 0 if trialled.verdict.accepted else 1
 
 
-async def _judge(subject: Subject, text: str, session: Session, seed: int | None) -> Trialled:
-    from tritonforge.verify import Gate, launched, refusal
+def _gate(subject: Subject, session: Session, again: Again | None, reference: ReferenceFile | None) -> Gate:
+    from tritonforge.verify import Gate, named_reference, reference_beside
 
-    before = await launched(session.worker, subject.program(), subject.calls, session.arch)
-    if before.error:
-        raise UsageError(f"The original does not compile for {session.arch}: {before.error}")
-    try:
-        after = await launched(session.worker, subject.program(text), subject.calls, session.arch)
-    except JobError as error:
-        if error.kind != "user-error":
-            raise
-        return refusal(f"the candidate cannot be called as the original is: {error.message}")
-    if after.error:
-        return refusal(f"the candidate does not compile for {session.arch}: {after.error}")
-    gate = Gate(session.worker, subject.program(), subject.calls, on_device=session.measures, grid=before.grid)
-    if seed is not None:
-        gate.seed = seed
-    return await gate.check(subject.program(text), tile=max(before.largest_tile, after.largest_tile))
+    program = subject.program()
+    named = reference_beside(program, subject.calls)
+    if reference is not None:
+        if reference.file != subject.file:
+            program = Program(subject.root, reference.file, ((reference.file, reference.text),))
+        named = named_reference(program, reference.function, reference.text, reference.file, subject.calls)
+    gate = Gate(
+        session.worker,
+        subject.program(),
+        subject.calls,
+        on_device=session.measures,
+        arch=session.arch,
+        kernel=subject.kernel,
+        reference=named,
+    )
+    if again is not None:
+        gate.seed, gate.first = again
+    return gate
 
 
-def _seed(replay: str | None) -> int | None:
+@dataclass(frozen=True)
+class ReferenceFile:
+    """The function that `--reference` names, with the text of its file; `file` is relative to the workspace."""
+
+    file: str
+    function: str
+    text: str
+
+
+def _reference_file(reference: str | None) -> ReferenceFile | None:
+    if reference is None:
+        return None
+    path, _, function = reference.partition("::")
+    if not path or not function:
+        raise UsageError(f"{reference!r} names no function.", "Give --reference as PATH::FUNCTION.")
+    found = read_named(Path(path))
+    return ReferenceFile(found.analysis.file, function, found.text)
+
+
+def _again(replay: str | None) -> Again | None:
+    from tritonforge.verify import read_id
+
     if replay is None:
         return None
-    try:
-        return int(replay, 16)
-    except ValueError:
-        raise UsageError(f"{replay!r} is no replay id.", "Take it from the verdict of an earlier check.") from None
+    found = read_id(replay)
+    if found is None:
+        raise UsageError(f"{replay!r} is no replay id.", "Take it from the verdict of an earlier check.")
+    return found
 
 
 def _as_replacement(candidate: Selected, other: Kernel, kernel: Kernel, calls: tuple[Call, ...]) -> str:

@@ -1,0 +1,208 @@
+"""One candidate's way through the gate, from what costs least to what costs most."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from tritonforge.analysis import analyze
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.launch import Call
+from tritonforge.domain.messages import Program
+from tritonforge.jobs import JobError
+from tritonforge.verify.comparing import Comparer, Planned
+from tritonforge.verify.direct import direct_variations
+from tritonforge.verify.inputs import Variation
+from tritonforge.verify.judgement import PASSED, Evidence
+from tritonforge.verify.launched import Launched, launched
+from tritonforge.verify.originals import Originals
+from tritonforge.verify.precision import lower_precision
+from tritonforge.verify.replaying import Place
+from tritonforge.verify.tails import crosses_every_size
+from tritonforge.verify.texts import broken, text_of, without_masks
+
+LEAST_INPUTS = 2
+"""A candidate passes only when at least this many inputs of each call could be compared."""
+
+
+@dataclass
+class Checking:
+    """The state of one check. `tile`: 0 as long as the launches have not said it."""
+
+    originals: Originals
+    candidate: Program
+    candidate_kernel: Kernel | None
+    tile: int
+    evidence: Evidence
+    comparer: Comparer
+    before: Launched = field(default_factory=lambda: Launched(()))
+    after: Launched = field(default_factory=lambda: Launched(()))
+
+    async def run(self, first: Place | None) -> None:
+        """Go through every phase until something is wrong; `first` is the input to begin with."""
+        self._check_source()
+        for phase, step in self._phases(first):
+            if self.evidence.over:
+                return
+            with self._timed(phase):
+                await step()
+
+    def _phases(self, first: Place | None) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
+        yield "compile", self._compile
+        if first is not None:
+            yield "replayed", partial(self._again, first)
+        for number, _ in enumerate(self.originals.calls):
+            yield "compare", partial(self._through_host, number)
+        yield "directly", self._directly
+        if self.evidence.on_device:
+            for number, _ in enumerate(self.originals.calls):
+                yield "on the GPU", partial(self._on_device, number)
+        yield "source", self._check_masks
+
+    @contextlib.contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            taken = time.perf_counter() - started
+            self.evidence.seconds[phase] = self.evidence.seconds.get(phase, 0.0) + taken
+
+    def _check_source(self) -> None:
+        with self._timed("source"):
+            reason = broken(self.originals.program, self.candidate, self.originals.calls)
+        self.evidence.made["source rules"] = f"failed: {reason}" if reason else PASSED
+        self.evidence.refused = reason
+
+    async def _compile(self) -> None:
+        """Compile both sides and compare their precision; says nothing without an architecture."""
+        arch = self.originals.arch
+        if not arch:
+            self.evidence.made["precision"] = "skipped: compiled for no architecture"
+            return
+        self.before = await self.originals.launched()
+        try:
+            self.after = await launched(self.originals.worker, self.candidate, self.originals.calls, arch)
+        except JobError as error:
+            if error.kind not in {"user-error", "compile-error"}:
+                raise
+            self._refuse(f"the candidate cannot be called as the original is: {error.message}", "results")
+            return
+        self.tile = self.tile or max(self.before.largest_tile, self.after.largest_tile)
+        if self.before.error:
+            why = f"skipped: the original does not compile for {arch}: {self.before.error}"
+            self.evidence.made["precision"] = why
+        elif self.after.error:
+            self._refuse(f"the candidate does not compile for {arch}: {self.after.error}", "results")
+        else:
+            mine = self.before.attributes(self.originals.program)
+            theirs = self.after.attributes(self.candidate)
+            found = (lower_precision(one, other) for one, other in zip(mine, theirs, strict=True))
+            reason = next((one for one in found if one), "")
+            self.evidence.made["precision"] = PASSED
+            if reason:
+                self._refuse(reason, "precision")
+                self.evidence.lower_precision = True
+
+    def _refuse(self, reason: str, check: str) -> None:
+        self.evidence.refused = reason
+        self.evidence.made[check] = f"failed: {reason}"
+
+    async def _again(self, first: Place) -> None:
+        """Run one input alone, before everything else; one that there is not is passed over."""
+        if first.where == "direct":
+            planned = await self._direct_plan()
+        elif first.call < len(self.originals.calls):
+            planned = await self._plan(first.call)
+            if first.where == "device":
+                planned = self._for_device(planned, first.call)
+        else:
+            planned = []
+        self.evidence.tried += await self.comparer.run([one for one in planned if one.place == first])
+
+    async def _plan(self, number: int) -> list[Planned]:
+        found = await self.originals.inputs(number, self.tile or 64)
+        self.evidence.skipped += [one for one in found.skipped if one not in self.evidence.skipped]
+        return [Planned(Place("call", number, index), one) for index, one in enumerate(found.variations)]
+
+    async def _compare(self, planned: Sequence[Planned]) -> list[Planned]:
+        """Run what was not run yet."""
+        known = {one.place for one in self.evidence.tried}
+        self.evidence.tried += await self.comparer.run([one for one in planned if one.place not in known])
+        return list(planned)
+
+    async def _through_host(self, number: int) -> None:
+        planned = await self._compare(await self._plan(number))
+        if not self.originals.on_device:
+            self._need_enough(planned)
+
+    def _need_enough(self, planned: Sequence[Planned]) -> None:
+        """Refuse where too few inputs of a call say anything."""
+        if self.evidence.over:
+            return
+        places = {one.place for one in planned}
+        own = [one for one in self.evidence.tried if one.place in places]
+        if sum(one.outcome.status == "equal" and one.outcome.outputs > 0 for one in own) < LEAST_INPUTS:
+            why = next((one.outcome.detail for one in own if one.outcome.detail), "it changes nothing")
+            self._refuse(f"too little could be compared: {why}", "results")
+
+    async def _direct_plan(self) -> list[Planned]:
+        """Return the direct launches of both kernels; says why where there are none."""
+        mine, theirs = self.originals.kernel, self.candidate_kernel or self._same_kernel()
+        if mine is None or theirs is None or not self.originals.arch:
+            self.evidence.made["kernels compared directly"] = "skipped: it is not known which kernel stands for it"
+            return []
+        found = await direct_variations(
+            self.originals.worker,
+            self.originals.program,
+            self.candidate,
+            self.before.launches,
+            self.after.launches,
+            kernel=mine,
+            candidate_kernel=theirs,
+            seed=self.evidence.seed + 401,
+        )
+        self.evidence.notes += found.notes
+        if found.reason:
+            self.evidence.made["kernels compared directly"] = f"skipped: {found.reason}"
+            return []
+        pairs = zip(found.variations, found.candidate_inputs, strict=True)
+        return [Planned(Place("direct", 0, index), *pair) for index, pair in enumerate(pairs)]
+
+    async def _directly(self) -> None:
+        planned = await self._direct_plan()
+        if not planned:
+            return
+        await self._compare(planned)
+        bad = next((one for one in self.evidence.tried if one.place.where == "direct" and one.failed), None)
+        said = f"failed: {bad.outcome.detail} ({bad.variation.about})" if bad else PASSED
+        self.evidence.made["kernels compared directly"] = said
+
+    def _same_kernel(self) -> Kernel | None:
+        """Find the kernel of the original's name, and of its place among those of that name, in the candidate."""
+        kernel, original = self.originals.kernel, self.originals.program
+        if kernel is None:
+            return None
+        texts = [text_of(program, original.file) or "" for program in (original, self.candidate)]
+        mine, theirs = ([k for k in analyze(t, original.file).kernels if k.name == kernel.name] for t in texts)
+        index = next((i for i, one in enumerate(mine) if one.range == kernel.range), 0)
+        return theirs[index] if index < len(theirs) else None
+
+    async def _on_device(self, number: int) -> None:
+        planned = await self._plan(number)
+        both = planned + await self._compare(self._for_device(planned, number))
+        self._need_enough(both)
+
+    def _for_device(self, planned: Sequence[Planned], number: int) -> list[Planned]:
+        call: Call = replace(self.originals.calls[number], seed=self.evidence.seed + 101, launches=())
+        wanted = [one.variation for one in planned] + [Variation(call, "as recorded")]
+        return [Planned(Place("device", number, index), one) for index, one in enumerate(wanted)]
+
+    async def _check_masks(self) -> None:
+        """Refuse an access that lost its mask where no input shows that it needs none."""
+        dropped = without_masks(self.originals.program, self.candidate)
+        if dropped and not all(crosses_every_size(call, self.evidence.tried) for call in self.originals.calls):
+            self._refuse(dropped[0].sentence, "source rules")

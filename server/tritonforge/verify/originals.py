@@ -1,0 +1,93 @@
+"""What is found out about an original once, for all of its candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.launch import Call
+from tritonforge.domain.messages import Compare, CompareOnDevice, InputOutcome, Program, Tolerance
+from tritonforge.jobs import Worker
+from tritonforge.verify.asking import Asked, asked, other_dtypes
+from tritonforge.verify.comparing import DEVICE
+from tritonforge.verify.inputs import Groups, SelfCheck, Variation, find_groups, variations
+from tritonforge.verify.launched import Launched, launched
+from tritonforge.verify.signature import parameters_of
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of one call, and those that the original does not allow: about what, and why."""
+
+    variations: tuple[Variation, ...]
+    skipped: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class Originals:
+    """An original with the calls that it is judged on. `kernel`, `arch` and `grid` as in `Gate`."""
+
+    worker: Worker
+    program: Program
+    calls: tuple[Call, ...]
+    seed: int
+    tolerance: Tolerance
+    arch: str = ""
+    kernel: Kernel | None = None
+    grid: frozenset[int] = frozenset()
+    on_device: bool = False
+    _groups: dict[int, Groups] = field(default_factory=dict)
+    _asked: dict[int, Asked] = field(default_factory=dict)
+    _launched: Launched | None = None
+
+    async def launched(self) -> Launched:
+        """Return what it launches, compiled."""
+        if self._launched is None:
+            self._launched = await launched(self.worker, self.program, self.calls, self.arch)
+            self.grid = self.grid or self._launched.grid
+        return self._launched
+
+    async def inputs(self, number: int, tile: int) -> Inputs:
+        """Return the inputs of one of the calls, in the order in which they are tried.
+
+        Args:
+            number: which call.
+            tile: the largest tile size that either side uses.
+        """
+        call = self.calls[number]
+        groups = await self._groups_of(number)
+        made = variations(call, groups, tile=tile, seed=self.seed, grid=self.grid)
+        more = await self._allowed(number, groups)
+        return Inputs((*made, *more.variations), more.skipped)
+
+    async def _groups_of(self, number: int) -> Groups:
+        if number not in self._groups:
+            call = self.calls[number]
+            found = await find_groups(call, self._self_check(Compare))
+            if not found.groups and self.on_device:
+                # What the interpreter cannot run at all, the GPU may; only accesses out of bounds stay unseen then.
+                found = await find_groups(call, self._self_check(CompareOnDevice))
+            self._groups[number] = found
+        return self._groups[number]
+
+    async def _allowed(self, number: int, groups: Groups) -> Asked:
+        if number not in self._asked:
+            call = self.calls[number]
+            self._asked[number] = await asked(
+                call,
+                groups,
+                self._self_check(Compare),
+                seed=self.seed + 201,
+                grid=self.grid,
+                parameters=parameters_of(self.program, call),
+                dtypes=other_dtypes(call, self.calls),
+            )
+        return self._asked[number]
+
+    def _self_check(self, job: type[Compare | CompareOnDevice]) -> SelfCheck:
+        async def self_check(calls: Sequence[Call]) -> Sequence[InputOutcome]:
+            request = job(self.program, self.program, tuple(calls), self.tolerance, stop_at_first=False)
+            return (await self.worker.run(request, limits=DEVICE if job is CompareOnDevice else None)).outcomes
+
+        return self_check
