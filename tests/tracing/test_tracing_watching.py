@@ -84,6 +84,16 @@ def test_nothing_is_told_once_it_has_stopped(notebook):
     assert sys.getprofile() is None
 
 
+def test_what_has_stopped_tells_again_once_it_is_armed(notebook):
+    outer("one")
+    notebook.by.stop()
+    notebook.told.clear()
+    notebook.by.arm()
+    outer("one")
+    notebook.by.stop()
+    assert notebook.told == ["outer one", "inner one", "inner ended", "outer ended"]
+
+
 def test_a_failure_of_who_is_told_does_not_reach_the_program(notebook):
     def entered(frame):
         raise KeyError(frame.f_code.co_name)
