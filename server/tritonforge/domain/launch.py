@@ -46,6 +46,7 @@ class ExactValues:
 Family = Literal[
     "normal",
     "mixed-magnitudes",
+    "small",
     "subnormal",
     "signed-zeros",
     "zeros",

@@ -21,7 +21,7 @@ from tritonforge.verify.inputs import Variation
 from tritonforge.verify.resizing import all_tensors, is_floating, is_unset, leaves, map_tensors, resize, with_leaves
 from tritonforge.verify.scalars import FACTORS, a_quarter_less, neighbours, other_scalars
 from tritonforge.verify.signature import Parameter
-from tritonforge.verify.sizes import few
+from tritonforge.verify.sizes import counting, few
 from tritonforge.verify.spreading import SPREADS, spread
 
 _MAX_EMPTY = 4
@@ -61,7 +61,7 @@ async def asked(
         parameters: those of the called function (`parameters_of`), for arguments that equal defaults or are left out.
         dtypes: floating dtypes that other recorded calls of the same function used (`other_dtypes`).
     """
-    little = few(groups, grid)
+    little = few(groups, counting(call, groups, grid))
 
     def made(changed: Call, sizes: Sequence[int] = little) -> Call:
         chosen = {place: size for group, size in zip(groups.groups, sizes, strict=True) for place in group}
@@ -103,7 +103,8 @@ async def _allowed(
     outcomes = await self_check([one for _, one in wanted]) if wanted else ()
     kept, skipped = [], []
     for (about, one), outcome in zip(wanted, outcomes, strict=False):
-        if outcome.status == "equal" and outcome.outputs:
+        empty = any(tensor.elements == 0 for tensor in all_tensors(one))
+        if outcome.status == "equal" and (outcome.outputs or empty):
             kept.append(Variation(one, about))
         else:
             skipped.append((about, _why(outcome)))
@@ -194,7 +195,8 @@ def _others(default: Scalar, call: Call) -> tuple[Value, ...]:
     if isinstance(value, int):
         return (Scalar(value + 1),)
     if isinstance(value, float):
-        return (Scalar(a_quarter_less(value)),)
+        # A quarter less of an epsilon shows nowhere, and three times a probability may be no probability.
+        return Scalar(a_quarter_less(value)), Scalar(3 * value + 0.25)
     tensors = sorted((t for t in all_tensors(call) if is_floating(t) and t.shape), key=lambda t: -t.elements)
     if value is not None or not tensors:
         return ()

@@ -16,7 +16,7 @@ SelfCheck = Callable[[Sequence[Call]], Awaitable[Sequence[InputOutcome]]]
 """Runs the original against itself on each call, and says which of them it can do at all."""
 
 _MAX_PLACES = 12
-_BASE = 48
+_BASE = 20
 _SMALLEST_ALONE = 2
 
 
@@ -45,7 +45,7 @@ async def find_groups(call: Call, self_check: SelfCheck) -> Groups:
     for place in found:
         by_size.setdefault(place.size, []).append(place)
     tied = tuple(tuple(group) for group in by_size.values())
-    base = {place: _BASE + 16 * index for index, group in enumerate(tied) for place in group}
+    base = {place: _BASE + 8 * index for index, group in enumerate(tied) for place in group}
     equal = dict.fromkeys(found, _BASE)
     first, second = await self_check([resize(call, base, seed=1), resize(call, equal, seed=1)])
     if first.status == "original-failed":

@@ -27,7 +27,7 @@ from tritonforge.domain.launch import Call, Family, Hostile
 from tritonforge.verify.grouping import Groups, SelfCheck, find_groups
 from tritonforge.verify.resizing import Path, resize
 from tritonforge.verify.scalars import flipped_flags, other_scalars
-from tritonforge.verify.sizes import beyond, divisible, few, is_grid, past, small
+from tritonforge.verify.sizes import beyond, counting, divisible, few, past, small
 from tritonforge.verify.values import (
     ALONE,
     ALONG,
@@ -79,17 +79,20 @@ def variations(
     if not groups.groups:
         return _as_recorded(made)
     little = small(groups)
-    least = few(groups, grid)
-    crossing = [index for index, group in enumerate(groups.groups) if not is_grid(group, grid)]
+    programs = counting(call, groups, grid)
+    least = few(groups, programs)
+    crossing = [index for index in range(len(groups.groups)) if index not in programs]
     for index in crossing:
         long = beyond(groups.groups[index][0].size, tile)
-        made.add([long if at == index else size for at, size in enumerate(little)], "one size over a tile, with a tail")
+        made.add([long if at == index else size for at, size in enumerate(least)], "one size over a tile, with a tail")
     run = min(tile, _RUN)
-    made.add_hostile(little, partial(poisoned, at=0, groups=groups.groups, tile=run), _POISONED)
-    made.add_hostile(little, partial(mosaic, groups=groups.groups, tile=run), _MOSAIC)
+    # Pieces of vectors are stretches, which want length; rows are pieces of matrices already.
+    wide = little if _has_rows(call) else [max(size, tile + tile // 2 + 5) for size in little]
+    made.add_hostile(wide, partial(poisoned, at=0, groups=groups.groups, tile=run), _POISONED)
+    made.add_hostile(wide, partial(mosaic, groups=groups.groups, tile=run), _MOSAIC)
     aligned = max(16, min(tile, 128))
-    made.add_family(divisible(groups, grid, by=aligned, apart=0), ALONG[0], "sizes that divide evenly")
-    off = divisible(groups, grid, by=aligned, apart=16)
+    made.add_family(divisible(groups, programs, by=aligned, apart=0), ALONG[0], "sizes that divide evenly")
+    off = divisible(groups, programs, by=aligned, apart=16)
     made.add_family(off, ALONG[1], "sizes divisible by 16, off the tile")
     scalars = other_scalars(call)
     for about, changed in (*((("other factors", scalars),) if scalars else ()), *flipped_flags(call)[:_MAX_FLAGS]):
@@ -107,7 +110,7 @@ def variations(
             sizes[at] = tile + tile // 2 + 2 * at + 5
         made.add_family(sizes, family, "over a tile" if crossing else "")
     for at in range(1, min(len(floating(call)), _MAX_POISONED)):
-        made.add_hostile(little, partial(poisoned, at=at, groups=groups.groups, tile=run), _POISONED)
+        made.add_hostile(wide, partial(poisoned, at=at, groups=groups.groups, tile=run), _POISONED)
     for turn in range(turns(call)):
         made.add_hostile(least, partial(poisoned_alone, turn=turn, tile=run))
     for one in past(call, groups, grid=grid, covered=made.sizes):
@@ -151,6 +154,10 @@ class _Made:
         if policies or about:
             self.variations.append(Variation(with_values(resized, policies), words))
             self.sizes.append(sizes)
+
+
+def _has_rows(call: Call) -> bool:
+    return any(sum(extent > 1 for extent in tensor.shape) > 1 for _, tensor in floating(call))
 
 
 def _as_recorded(made: _Made) -> tuple[Variation, ...]:

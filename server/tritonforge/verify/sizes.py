@@ -16,11 +16,11 @@ from tritonforge.verify.resizing import SMALLEST, Place, all_tensors, resize
 
 _MANY_TILES = 16
 _LONGEST = 2048
-_PROGRAMS = 4200
-"""So many programs of a small kernel take about 2 s in the interpreter."""
+_PROGRAMS = 1100
+"""So many programs of a kernel of some twenty operations take 1 to 3 s in the interpreter, on one core."""
 
 _LANES = 1 << 25
-_FEWER = 1030
+_FEWER = 260
 _ELEMENTS = 1 << 21
 _MOST_PAST = 3
 
@@ -30,17 +30,14 @@ def small(groups: Groups) -> list[int]:
     return [19 + 6 * index for index in range(len(groups.groups))]
 
 
-def few(groups: Groups, grid: frozenset[int]) -> list[int]:
+def few(groups: Groups, programs: frozenset[int]) -> list[int]:
     """Return a small size for each group, and a smaller one for those that count programs."""
-    return [
-        5 + 2 * index if is_grid(group, grid) else size
-        for index, (group, size) in enumerate(zip(groups.groups, small(groups), strict=True))
-    ]
+    return [5 + 2 * index if index in programs else size for index, size in enumerate(small(groups))]
 
 
-def divisible(groups: Groups, grid: frozenset[int], *, by: int, apart: int) -> list[int]:
+def divisible(groups: Groups, programs: frozenset[int], *, by: int, apart: int) -> list[int]:
     """Return multiples of `by`, those of different groups `apart` from each other; few of what counts programs."""
-    return [16 if is_grid(group, grid) else by + apart * (index + 1) for index, group in enumerate(groups.groups)]
+    return [16 if index in programs else by + apart * (index + 1) for index in range(len(groups.groups))]
 
 
 def beyond(recorded: int, tile: int) -> int:
@@ -48,8 +45,14 @@ def beyond(recorded: int, tile: int) -> int:
     return max(tile, min(recorded, _MANY_TILES * tile, _LONGEST)) + tile // 2 + 5
 
 
-def is_grid(group: Sequence[Place], grid: frozenset[int]) -> bool:
-    """Tell whether a group's size is an extent of a grid: it counts programs and has no tile to cross."""
+def counting(call: Call, groups: Groups, grid: frozenset[int]) -> frozenset[int]:
+    """Return which groups count programs one by one, not elements of a tile: they have no tile to cross."""
+    named = {index for index, group in enumerate(groups.groups) if _is_grid(group, grid)}
+    counted = {index for count in _counts(call, groups, grid) for index, block in count.factors if block == 1}
+    return frozenset(named | counted)
+
+
+def _is_grid(group: Sequence[Place], grid: frozenset[int]) -> bool:
     return all(place.size in grid for place in group)
 
 
@@ -130,7 +133,7 @@ def _counts(call: Call, groups: Groups, grid: frozenset[int]) -> Iterator[_Count
                 yield one
     if not call.launches:
         for index, group in enumerate(groups.groups):
-            if is_grid(group, grid):
+            if _is_grid(group, grid):
                 yield _Count(group[0].size, ((index, 1),), 1, 1)
 
 

@@ -20,6 +20,7 @@ FINITE: tuple[Family, ...] = (
     "mixed-magnitudes",
     "offset",
     "constant",
+    "small",
     "ascending",
     "cancellation",
     "large-maxima",
@@ -53,6 +54,7 @@ ALONE: tuple[Family, ...] = (
     "offset",
     "cancellation",
     "mixed-magnitudes",
+    "small",
     "subnormal",
     "negative",
     "ties",
@@ -64,11 +66,13 @@ ALONE: tuple[Family, ...] = (
 ALONG: tuple[Family, ...] = ("ascending", "powers-of-two")
 """Families that fill whole tensors in inputs that are there for their sizes: tails and strides show with them, too."""
 
-POISONED_ALONE: tuple[Family, ...] = ("one-inf", "one-negative-inf", "all-negative-inf", "one-nan", "normal")
+POISONED_ALONE: tuple[Family, ...] = ("one-nan", "all-negative-inf", "one-inf", "one-negative-inf", "normal")
+"""Neighbours in this order meet in tensors that are neighbours: +Inf and -Inf in sums and products, for one."""
 
 IN_WORDS: Mapping[Family, str] = {
     "normal": "normal values",
     "mixed-magnitudes": "large and small magnitudes",
+    "small": "small values",
     "subnormal": "subnormals",
     "signed-zeros": "signed zeros",
     "zeros": "all zeros",
@@ -79,7 +83,7 @@ IN_WORDS: Mapping[Family, str] = {
     "cancellation": "huge terms that cancel",
     "large-maxima": "large maxima",
     "ties": "few distinct values",
-    "negative": "all negative",
+    "negative": "all far below zero",
     "powers-of-two": "powers of two and rounding ties",
     "one-nan": "a NaN",
     "one-inf": "a +Inf",
@@ -91,7 +95,8 @@ IN_WORDS: Mapping[Family, str] = {
     "all-inf": "+Inf only",
     "all-negative-inf": "-Inf only",
 }
-_DULL: frozenset[Family] = frozenset({"zeros", "subnormal", "constant"})
+_DULL: frozenset[Family] = frozenset({"zeros", "subnormal", "signed-zeros"})
+"""Values that hide what they are multiplied with: other arguments get them only where all do."""
 _STRIDE = 3
 
 
@@ -143,11 +148,12 @@ def alone(call: Call, family: Family) -> dict[Path, Hostile]:
     first = found[0][1].shape if found else ()
     out = {}
     for index, (path, tensor) in enumerate(found):
-        if tensor.shape == first or family in {"zeros", "subnormal"}:
+        if tensor.shape == first or family in _DULL:
             chosen = family
         else:
             chosen = others[(FINITE.index(family) + index * _STRIDE) % len(others)]
-        out[path] = Hostile((chosen,))
+        # Each row of small values has a magnitude of its own.
+        out[path] = Hostile((chosen,), "rows" if family == "small" else "whole")
     return out
 
 

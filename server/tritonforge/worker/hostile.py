@@ -87,6 +87,11 @@ def _mixed_magnitudes(piece: _Piece) -> Any:
     return piece.signs() * torch.exp2(piece.uniform(-limit, limit))
 
 
+def _small(piece: _Piece) -> Any:
+    """Ordinary values of one small magnitude, 1e-4 to 1e-2: their squares are about what is added to a variance."""
+    return piece.normal().mul_(10.0 ** (-3.0 + math.tanh(piece.one())))
+
+
 def _subnormal(piece: _Piece) -> Any:
     tiny, smallest = float(piece.info.tiny), float(piece.info.tiny) * float(piece.info.eps)
     drawn = piece.signs() * piece.uniform(smallest, tiny)
@@ -126,6 +131,12 @@ def _large_maxima(piece: _Piece) -> Any:
     return drawn.clamp_(max=piece.info.max)
 
 
+def _negative(piece: _Piece) -> Any:
+    """Values whose exp is zero: right where a maximum that starts from zero, or none, is wrong."""
+    limit = 1.2 * math.log(piece.accumulated.max)
+    return piece.uniform(limit, limit + 16.0).clamp_(max=piece.info.max).neg_()
+
+
 def _powers_of_two(piece: _Piece) -> Any:
     """Powers of two, their neighbours, halves, and the ties of rounding to bfloat16 and to float16 or TF32."""
     eps = float(piece.info.eps)
@@ -161,6 +172,7 @@ def _all(piece: _Piece) -> int:
 _FAMILIES: dict[Family, Callable[[_Piece], Any]] = {
     "normal": _Piece.normal,
     "mixed-magnitudes": _mixed_magnitudes,
+    "small": _small,
     "subnormal": _subnormal,
     "signed-zeros": _signed_zeros,
     "zeros": lambda piece: piece.normal().mul_(0.0).abs_(),
@@ -171,7 +183,7 @@ _FAMILIES: dict[Family, Callable[[_Piece], Any]] = {
     "cancellation": _cancellation,
     "large-maxima": _large_maxima,
     "ties": lambda piece: piece.choice([piece.one(), piece.one(), piece.one()]),
-    "negative": lambda piece: piece.normal().abs_().add_(0.125).neg_(),
+    "negative": _negative,
     "powers-of-two": _powers_of_two,
     "one-nan": _special(math.nan, _one),
     "one-inf": _special(math.inf, _one),
