@@ -124,7 +124,7 @@ class Tolerance:
     output's type, always is. NaN and Inf must agree in place and sign; integers, bools and indices must be equal.
     """
 
-    multiple: float = 4.0
+    multiple: float = 8.0
     roundings: float = 4.0
     norm: float = 2.0
     relative: float = 0.0
@@ -162,6 +162,18 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Precision:
+    """How exact an original's arithmetic was found to be where it could be followed.
+
+    `eps`: that of the finest floating type it adds and multiplies in. `lost`: the error of its results before their
+    last rounding, root mean square, relative to their magnitude.
+    """
+
+    eps: float
+    lost: float = 0.0
+
+
+@dataclass(frozen=True)
 class InputOutcome:
     """What happened on one input.
 
@@ -171,7 +183,8 @@ class InputOutcome:
     oracle itself or was not asked. `oracle` says what that was, empty where nothing was compared; a candidate that is
     equal to the original to the last bit needs no other. `note` says what a person should know of the original: that
     it could not be widened, or is far from its reference. `outputs`: how many that have elements were compared.
-    `out_of_bounds`: who failed reads or writes outside every buffer of the launch.
+    `precision`: the original's, where it was evaluated in float64. `out_of_bounds`: who failed reads or writes outside
+    every buffer of the launch.
     """
 
     status: Literal["equal", "different", "original-failed", "candidate-failed"]
@@ -187,6 +200,7 @@ class InputOutcome:
     norm_error: float | None = None
     original_norm_error: float | None = None
     note: str = ""
+    precision: Precision | None = None
     check: str = ""
     """The name of the honesty check that refuses the candidate here (see `CompareResult.checks`)."""
 
@@ -248,6 +262,8 @@ class CompareOnDevice(Request[CompareResult]):
     tolerance: Tolerance = Tolerance()
     stop_at_first: bool = True
     reference: Reference | None = None
+    precision: Precision | None = None
+    """The original's as the interpreter told it, of several the one that lost most; unknown, it is taken to be good."""
     lane: ClassVar[Lane] = "device"
     result: ClassVar[type] = CompareResult
 

@@ -14,7 +14,8 @@ from tritonforge.worker.auditing import Audit, Compared
 from tritonforge.worker.failures import JobContext
 from tritonforge.worker.interpreter.poison import CANDIDATE
 from tritonforge.worker.oracles import Original
-from tritonforge.worker.outcomes import Comparison, Oracle, Outputs, compare_outputs, identical
+from tritonforge.worker.outcomes import Comparison, Oracle, Outputs, compare_outputs
+from tritonforge.worker.outputs import identical
 from tritonforge.worker.repeating import RunFailed, Where, run_call
 
 __all__ = ["Where", "compare"]
@@ -48,7 +49,8 @@ def compare(request: Compare | CompareOnDevice, context: JobContext, where: Wher
 def _compare_on(
     request: Compare | CompareOnDevice, call: Call, candidate_call: Call, where: Where, *, measure_original: bool
 ) -> tuple[InputOutcome, tuple[Outputs, Outputs] | None]:
-    original = Original(request.original, call, where)
+    told = request.precision if isinstance(request, CompareOnDevice) else None
+    original = Original(request.original, call, where, told)
     try:
         want = original.outputs()
     except RunFailed as error:
@@ -75,6 +77,7 @@ def _compare_on(
         norm_error=found.norm_error,
         original_norm_error=found.original_norm_error if known else None,
         note=judged.note,
+        precision=original.found(found.lost) if judged.oracle.kind == "widened" else None,
     )
     return outcome, (want, got)
 

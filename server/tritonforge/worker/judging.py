@@ -43,12 +43,14 @@ class Evidence:
     `oracle` in float64, or as it is where nothing better is known. `shifts`: how far it moves when inputs do, one
     tensor for each coin that said which way. `eps`: that of the precision which the original accumulates in. `inexact`:
     the oracle is no better than the original, whose error is unknown then: both are allowed what arithmetic loses.
+    `lost`: what it is known to lose elsewhere, see `Precision`.
     """
 
     oracle: Any
     shifts: Sequence[Any] = ()
     eps: float = 2.0**-23
     inexact: bool = False
+    lost: float = 0.0
 
 
 @dataclass
@@ -56,7 +58,7 @@ class Judgement:
     """`count` elements of `got` are refused, the `first` of them is `where` (flat); `allowed` is what held for it.
 
     Errors are largest |·| and root mean squares over the largest and the RMS of the finite oracle. `excess` is the
-    largest error over what was allowed, `norm_ratio` what `Tolerance.norm` bounds.
+    largest error over what was allowed, `norm_ratio` what `Tolerance.norm` bounds. `lost`: see `Precision`.
     """
 
     count: int = 0
@@ -69,6 +71,7 @@ class Judgement:
     original_worst: float = 0.0
     norm: float = 0.0
     original_norm: float = 0.0
+    lost: float = 0.0
     special: bool = False
     """Whether the first refused element differs in being finite, NaN or Inf."""
 
@@ -96,12 +99,12 @@ def judge(want: Any, got: Any, evidence: Evidence, tolerance: Tolerance, skip: A
             use &= ~skipped[start:stop]
         block = _Block(w, g, o, use, dtype)
         shifts = [s[start:stop].double() for s in moved]
-        allowed, unit = _allowance(block, Near(o, use, length), shifts, evidence, tolerance)
+        allowed, unit, lost = _allowance(block, Near(o, use, length), shifts, evidence, tolerance)
         allowed, unit = allowed + tolerance.relative * largest, unit + tolerance.relative * largest
         bad, error, special = _refused(block, allowed)
         if skipped is not None:
             bad &= ~skipped[start:stop]
-        squares.add(block, error, unit)
+        squares.add(block, error, unit, lost)
         ratio = torch.where(use & (error > 0), error / allowed, torch.zeros_like(error))
         found.excess = max(found.excess, float(ratio.max()))
         n = int(bad.sum())
@@ -158,23 +161,28 @@ class _Block:
 
 def _allowance(
     block: _Block, near: Near, shifts: Sequence[Any], evidence: Evidence, tolerance: Tolerance
-) -> tuple[Any, Any]:
-    """Return the error that is allowed for each element, and the one that is expected (a standard deviation)."""
+) -> tuple[Any, Any, Any]:
+    """Return the error that is allowed for each element, the one that is expected (a standard deviation), and its own.
+
+    The last is what the original's arithmetic lost, relative to the element's magnitude.
+    """
     use, want, dtype = block.use, block.want, block.dtype
     o = torch.where(use, block.oracle, torch.zeros_like(block.oracle))
     ulp = ulp_of(o, dtype)
     rounding = torch.where(round_to(o, dtype) == o, ulp, ulp / 2)
     lost = torch.where(use & torch.isfinite(want), ((want - o).abs() - rounding).clamp_(min=0), torch.zeros_like(o))
-    own = torch.maximum(lost, near.rms(lost))
+    magnitude = torch.maximum(o.abs(), near.typical())
+    own = torch.maximum(torch.maximum(lost, near.rms(lost)), evidence.lost * magnitude)
     moved = torch.zeros_like(o)
     if shifts:
         square = torch.stack([s * s for s in shifts]).mean(0)
         shift = torch.where(use, square, torch.zeros_like(square)).sqrt()
         moved = torch.maximum(shift, near.rms(shift))
-    around = evidence.eps * torch.maximum(o.abs(), near.typical())
+    around = evidence.eps * magnitude
     arithmetic = torch.maximum(tolerance.multiple * torch.maximum(own, moved), tolerance.roundings * around)
     unit = (ulp * ulp / 12 + own * own + moved * moved + around * around).sqrt()
-    return rounding + (2.0 if evidence.inexact else 1.0) * arithmetic, unit
+    share = torch.where(magnitude > 0, lost / magnitude, torch.zeros_like(lost))
+    return rounding + (2.0 if evidence.inexact else 1.0) * arithmetic, unit, share
 
 
 class Near:
@@ -234,16 +242,17 @@ class _Squares:
     """Sums for the root mean squares, over all chunks."""
 
     def __init__(self) -> None:
-        self.got = self.want = self.scale = self.ratio = 0.0
+        self.got = self.want = self.scale = self.ratio = self.lost = 0.0
         self.n = self.n_want = 0
         self.worst = self.want_worst = 0.0
 
-    def add(self, block: _Block, error: Any, unit: Any) -> None:
+    def add(self, block: _Block, error: Any, unit: Any, lost: Any) -> None:
         zero, oracle = torch.zeros_like(error), block.oracle
         both, wanted = block.use & torch.isfinite(block.got), block.use & torch.isfinite(block.want)
         error, own = torch.where(both, error, zero), torch.where(wanted, (block.want - oracle).abs(), zero)
         ratio = torch.where(both & (error > 0), error / unit, zero)
         self.n, self.n_want = self.n + int(both.sum()), self.n_want + int(wanted.sum())
+        self.lost += float((lost * lost).sum())
         self.got += float((error * error).sum())
         self.want += float((own * own).sum())
         self.ratio += float((ratio * ratio).sum())
@@ -257,6 +266,7 @@ class _Squares:
         found.original_norm = math.sqrt(self.want / max(self.n_want, 1)) / scale
         found.worst = self.worst / (largest or 1.0)
         found.original_worst = self.want_worst / (largest or 1.0)
+        found.lost = math.sqrt(self.lost / max(self.n_want, 1))
         found.norm_ratio = math.sqrt(self.ratio / n)
 
 

@@ -13,13 +13,14 @@ from typing import Any
 import torch
 
 from tritonforge.domain.launch import Call
-from tritonforge.domain.messages import Program, Reference, Tolerance
-from tritonforge.worker.calling import Runnable, identity
+from tritonforge.domain.messages import Precision, Program, Reference, Tolerance
+from tritonforge.worker.calling import identity
 from tritonforge.worker.interpreter.poison import ORIGINAL
 from tritonforge.worker.judging import Evidence, judge
 from tritonforge.worker.loading import digest_of
+from tritonforge.worker.moving import Mover
 from tritonforge.worker.outcomes import Oracle, Outputs
-from tritonforge.worker.rebuilding import Rebuilt, real_device
+from tritonforge.worker.references import run_reference
 from tritonforge.worker.repeating import RunFailed, Where, run_call
 
 _CACHE_BYTES = 512 << 20
@@ -36,6 +37,8 @@ class _Failed:
 
 
 _cache: OrderedDict[str, Any] = OrderedDict()
+_precisions: dict[str, Precision] = {}
+"""By the digest of an original: its precision, with the most that it was seen to lose."""
 
 
 def _kept(key: str, make: Callable[[], Any]) -> Any:
@@ -64,6 +67,8 @@ class Original:
     program: Program
     call: Call
     where: Where
+    told: Precision | None = None
+    """What is known of its arithmetic from elsewhere."""
 
     def _key(self, *what: Any) -> str:
         return identity(digest_of(self.program), replace(self.call, launches=(), id=""), self.where.device, *what)
@@ -90,17 +95,25 @@ class Original:
         why = _deviates(want, wide)
         return (None, f"in float64 the original {why}") if why else (wide, "")
 
-    def eps(self) -> float:
-        """Return the eps of the precision that it accumulates in, or has to be taken to accumulate in."""
+    def precision(self) -> Precision:
+        """Return how exact its arithmetic is, or has to be taken to be where nothing was found out."""
+        known = self.told or _precisions.get(digest_of(self.program))
         wide, _ = self.widened()
         used = [_EPS[name] for name in (wide.arithmetic if wide is not None else ())]
-        if used:
-            return min(used)
+        if used or known is not None:
+            return Precision(min(used) if used or known is None else known.eps, 0.0 if known is None else known.lost)
         dtypes = {t.dtype for t in self.outputs().tensors.values()}
-        return _EPS["fp64" if torch.float64 in dtypes else "fp32"]
+        return Precision(_EPS["fp64" if torch.float64 in dtypes else "fp32"])
+
+    def found(self, lost: float) -> Precision:
+        """Remember for other inputs what its arithmetic was found to lose on this one."""
+        known, eps = _precisions.get(digest_of(self.program)), self.precision().eps
+        found = Precision(eps, max(lost, known.lost if known else 0.0))
+        _precisions[digest_of(self.program)] = found
+        return Precision(eps, lost)
 
     def shifts(self, coin: int) -> Mapping[str, Any]:
-        """Return by output how far it moves when inputs move by one rounding, up or down as this coin says.
+        """Return by output how far it moves when inputs move by one rounding, as this coin says.
 
         Raises:
             RunFailed: when the original fails on the moved inputs.
@@ -110,16 +123,16 @@ class Original:
         return found.tensors
 
     def _moved(self, coin: int) -> _Shifts:
-        eps = self.eps()
+        eps = self.precision().eps
         wide, _ = self.widened()
         if wide is not None:
-            found = self._difference(wide, _Mover(coin, eps, in_memory=False), eps)
+            found = self._difference(wide, Mover(coin, eps, in_memory=False), eps)
             if any(bool(s.any()) for s in found.tensors.values()):
                 return found
             # Perhaps the host function copies its arguments, which only what memory holds survives.
-        return self._difference(wide, _Mover(coin, eps, in_memory=True), eps)
+        return self._difference(wide, Mover(coin, eps, in_memory=True), eps)
 
-    def _difference(self, wide: Outputs | None, mover: _Mover, eps: float) -> _Shifts:
+    def _difference(self, wide: Outputs | None, mover: Mover, eps: float) -> _Shifts:
         base = self.outputs() if wide is None else wide
         moved = run_call(self.program, self.call, self.where, ORIGINAL, wide=wide is not None, prepare=mover)
         gain = min(eps / mover.moved, 1.0) if mover.moved else 1.0
@@ -151,7 +164,7 @@ class Original:
                 break
         values = {} if wide is None else {n: v for n, v in wide.values.items() if type(v) is float}
         tensors = {} if wide is None else wide.wide
-        found = Oracle("original" if wide is None else "widened", tensors, values, shifts, self.eps())
+        found = Oracle("original" if wide is None else "widened", tensors, values, shifts, self.precision())
         if reference is None:
             return found, note
         try:
@@ -175,7 +188,9 @@ class Original:
             shifts = [s[name] for s in found.shifts or [self.shifts(0)] if name in s]
             skip = want.poison.where(wanted) if want.poison is not None else None
             # The original in the candidate's place: its error is not its own excuse.
-            judged = judge(truth.to(wanted.dtype), wanted, Evidence(truth, shifts, found.eps), tolerance, skip)
+            judged = judge(
+                truth.to(wanted.dtype), wanted, Evidence(truth, shifts, found.precision.eps), tolerance, skip
+            )
             if judged.excess > FAR:
                 return (
                     f"the original is far from its reference, which was not used: {name} differs by up to "
@@ -191,42 +206,6 @@ class _Shifts:
     @property
     def n_bytes(self) -> int:
         return sum(t.numel() * t.element_size() for t in self.tensors.values())
-
-
-class _Mover:
-    """Moves every floating argument up or down by one rounding, as coins of a fixed seed say.
-
-    In memory an argument can only move by what its type can hold: then all move by the coarsest eps among them, and
-    `moved` says by what. Otherwise the shadow of the run stands for the moved values.
-    """
-
-    def __init__(self, coin: int, eps: float, *, in_memory: bool) -> None:
-        self.coin, self.moved, self.in_memory = coin, eps, in_memory
-
-    def __call__(self, rebuilt: Rebuilt, shadow: Any) -> None:
-        generator = torch._C.Generator()
-        generator.manual_seed(1 + self.coin)
-        targets = [_distinct(t.detach()) for t in rebuilt.tensors.values()]
-        targets = [t for t in targets if t.dtype.is_floating_point and t.numel() and t.dtype.itemsize > 1]
-        finest = max([self.moved, *(float(torch.finfo(t.dtype).eps) for t in targets)])
-        for target in targets:
-            coins = torch.randint(0, 2, target.shape, generator=generator, dtype=torch.int8).to(real_device(target))
-            signs, wide = coins.double() * 2 - 1, target.double()
-            if self.in_memory or float(torch.finfo(target.dtype).eps) <= self.moved:
-                by = finest if self.in_memory else self.moved
-                target.copy_(torch.where(torch.isfinite(wide), wide * (1 + by * signs), wide).to(target.dtype))
-            elif shadow is not None:
-                shadow.seed(target, torch.where(torch.isfinite(wide), wide * (1 + self.moved * signs), wide))
-        if self.in_memory:
-            self.moved = finest
-
-
-def _distinct(tensor: Any) -> Any:
-    """Return one slice of what is broadcast."""
-    for axis, (n, s) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
-        if s == 0 and n > 1:
-            tensor = tensor.narrow(axis, 0, 1)
-    return tensor
 
 
 def _floats(outputs: Outputs) -> dict[str, Any]:
@@ -252,39 +231,3 @@ def _deviates(want: Outputs, wide: Outputs) -> str:
     if any(v != wide.values.get(n) for n, v in want.values.items() if isinstance(v, (int, str))):
         return "returns another number"
     return ""
-
-
-def run_reference(reference: Reference, call: Call, where: Where) -> Outputs:
-    """Call a reference with the arguments of a call, floating tensors in float64.
-
-    Raises:
-        RunFailed: when it cannot be called or raises.
-    """
-    named = replace(call, file=reference.program.file, function=reference.function, kernel_launch=None)
-    wide: dict[int, Any] = {}
-
-    def prepare(rebuilt: Rebuilt, _shadow: Any) -> None:
-        for path, tensor in rebuilt.tensors.items():
-            if tensor.dtype.is_floating_point:
-                wide[id(tensor)] = tensor.detach().double().requires_grad_(tensor.requires_grad)
-                rebuilt.tensors[path] = wide[id(tensor)]
-
-    def adapt(found: Runnable) -> Runnable:
-        def run(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-            return found.run(_replaced(arguments, wide), _replaced(keywords, wide))
-
-        return replace(found, run=run)
-
-    outputs = run_call(reference.program, named, where, ORIGINAL, prepare=prepare, adapt=adapt)
-    outputs.wide = {n: t.double() for n, t in outputs.tensors.items() if t.dtype.is_floating_point}
-    return outputs
-
-
-def _replaced(value: Any, by: Mapping[int, Any]) -> Any:
-    if id(value) in by:
-        return by[id(value)]
-    if type(value) in {list, tuple}:
-        return type(value)(_replaced(item, by) for item in value)
-    if isinstance(value, dict):
-        return {name: _replaced(item, by) for name, item in value.items()}
-    return value

@@ -3,62 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
-from tritonforge.domain.messages import Difference, OracleKind, Tolerance
+from tritonforge.domain.messages import Difference, OracleKind, Precision, Tolerance
 from tritonforge.worker.interpreter.poison import Poison
 from tritonforge.worker.judging import Evidence, Judgement, judge
-from tritonforge.worker.seen import Seen
+from tritonforge.worker.outputs import Outputs, flatten, identical, is_nan, same_bits
 
-_CHUNK = 1 << 23
+__all__ = ["Comparison", "Oracle", "Outputs", "compare_outputs", "compare_tensors", "flatten", "identical", "same_bits"]
 
-
-@dataclass
-class Outputs:
-    """What a run left: named tensors (detached copies), other named values, and which arguments it changed."""
-
-    tensors: dict[str, Any] = field(default_factory=dict)
-    values: dict[str, Any] = field(default_factory=dict)
-    changed: frozenset[str] = frozenset()
-    poison: Poison | None = None
-    launches: int = 0
-    overwrites: str = ""
-    """The returned tensor of an earlier call that this call changed, if any."""
-    wide: dict[str, Any] = field(default_factory=dict)
-    """The floating tensors in float64, where the run computed in it."""
-    seen: Seen | None = None
-    """What was seen of the run, where it was watched."""
-    arithmetic: frozenset[str] = frozenset()
-    """Triton's names of the floating types that kernels computed with, where that was followed."""
-
-    @property
-    def n_bytes(self) -> int:
-        """Return how much memory the tensors take."""
-        return sum(t.numel() * t.element_size() for d in (self.tensors, self.wide) for t in d.values())
+_SINGLE = Precision(2.0**-23)
 
 
 @dataclass(frozen=True)
 class Oracle:
     """What outputs are judged by: float64 values by the name of the output (the original's, where there are none).
 
-    `shifts`: how far they move when inputs do, by name, once for each coin. `eps`: see `judging.Evidence`.
+    `shifts`: how far they move when inputs do, by name, once for each time. `precision`: the original's.
     """
 
     kind: OracleKind = "original"
     tensors: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[str, float] = field(default_factory=dict)
     shifts: Sequence[Mapping[str, Any]] = ()
-    eps: float = 2.0**-23
+    precision: Precision = _SINGLE
 
     def evidence_for(self, name: str, want: Any) -> Evidence:
         """Return what is known of the output `name`, of which the original computed `want`."""
         known = self.tensors.get(name)
         shifts = [s[name] for s in self.shifts if name in s]
-        return Evidence(want if known is None else known, shifts, self.eps, inexact=known is None)
+        lost = self.precision.lost if known is None else 0.0
+        return Evidence(want if known is None else known, shifts, self.precision.eps, known is None, lost)
 
 
 @dataclass(frozen=True)
@@ -77,28 +56,8 @@ class Comparison:
     norm_error: float = 0.0
     original_error: float = 0.0
     original_norm_error: float = 0.0
-
-
-def flatten(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the leaves of a returned value with their paths."""
-    if isinstance(value, (list, tuple)):
-        for i, item in enumerate(value):
-            yield from flatten(item, f"{path}[{i}]")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from flatten(item, f"{path}.{key}")
-    elif value is not None:
-        yield path, value
-
-
-def same_bits(a: Any, b: Any) -> bool:
-    """Compare bit patterns, so that NaNs equal themselves."""
-    if a.numel() == 0:
-        return True
-    if a.dtype.is_complex:
-        a, b = torch.view_as_real(a), torch.view_as_real(b)
-    kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[a.dtype.itemsize]
-    return bool(torch.equal(a.view(kind), b.view(kind)))
+    lost: float = 0.0
+    """What the original's arithmetic lost, see `Precision`."""
 
 
 def compare_outputs(want: Outputs, got: Outputs, tolerance: Tolerance, oracle: Oracle | None = None) -> Comparison:
@@ -137,6 +96,7 @@ def compare_outputs(want: Outputs, got: Outputs, tolerance: Tolerance, oracle: O
         max((one.norm_error for one in each), default=0.0),
         max((one.original_error for one in each), default=0.0),
         max((one.original_norm_error for one in each), default=0.0),
+        max((one.lost for one in each), default=0.0),
     )
 
 
@@ -154,7 +114,7 @@ def _compare_values(name: str, want: Any, got: Any, tolerance: Tolerance, oracle
         verdict = judge(
             first.to(dtype or torch.float32),
             second.to(dtype or torch.float32),
-            Evidence(known, shifts, oracle.eps, inexact=name not in oracle.values),
+            Evidence(known, shifts, oracle.precision.eps, name not in oracle.values),
             tolerance,
         )
         return _said(name, (), verdict, (want, got), tolerance) if verdict.where >= 0 else _passed(verdict)
@@ -224,6 +184,7 @@ def _passed(found: Judgement) -> Comparison:
         norm_error=found.norm,
         original_error=found.original_worst,
         original_norm_error=found.original_norm,
+        lost=found.lost,
     )
 
 
@@ -248,7 +209,8 @@ def _said(
             f"{rule.norm:g} times are allowed"
         )
         excess = found.norm_ratio / rule.norm
-    return Comparison(text, found.worst, difference, 1, excess, found.norm, found.original_worst, found.original_norm)
+    said = _passed(found)
+    return replace(said, problem=text, difference=difference, excess=excess)
 
 
 def _written(
@@ -262,10 +224,10 @@ def _written(
     if not bool(left.any()) and not bool(left_too.any()):
         return None, None
     # Small integers that both wrote can look like poison; what is equal was written by both, though.
-    unequal = (want != got) | _is_nan(want) | _is_nan(got)
+    unequal = (want != got) | is_nan(want) | is_nan(got)
     missing = left_too & ~left & unequal
     # An original that copies what it never wrote hands on NaNs, with or without their payload.
-    added = left & ~left_too & ~_is_nan(got) & unequal
+    added = left & ~left_too & ~is_nan(got) & unequal
     for bad, said in (
         (missing, "holds memory that was never written at {} of {} elements, the first at {}"),
         (added, "is written at {} of {} elements that the original leaves unwritten, the first at {}"),
@@ -277,25 +239,3 @@ def _written(
             numbers = float(want[index]), float(got[index])
             return left | left_too, _hopeless(text, 1, Difference(name, index, *numbers, count, want.numel()))
     return left & unequal, None
-
-
-def _is_nan(values: Any) -> Any:
-    return torch.isnan(values) if values.dtype.is_floating_point else torch.zeros_like(values, dtype=torch.bool)
-
-
-def identical(want: Outputs, got: Outputs) -> bool:
-    """Tell whether all outputs are the same to the last bit, but for memory that both leave unwritten."""
-    if set(want.tensors) != set(got.tensors) or want.values != got.values:
-        return False
-    for name, w in want.tensors.items():
-        g = got.tensors[name]
-        if tuple(w.shape) != tuple(g.shape) or w.dtype != g.dtype:
-            return False
-        if w.numel() == 0 or (not w.dtype.is_complex and same_bits(w.contiguous(), g.contiguous())):
-            continue
-        if want.poison is None or got.poison is None or w.dtype.is_complex:
-            return False
-        both = want.poison.where(w) & got.poison.where(g)
-        if not bool((both | (w == g) | (_is_nan(w) & _is_nan(g))).all()):
-            return False
-    return True

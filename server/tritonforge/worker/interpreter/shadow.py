@@ -58,8 +58,11 @@ class _Memory:
 class Shadow:
     """The float64 values of all memory that one run has touched.
 
-    It holds no memory alive: whoever follows a run keeps the tensors that its kernels were given.
+    It holds no memory alive: whoever follows a run keeps the tensors that its kernels were given. `carries`: the types
+    that it remembers values of.
     """
+
+    carries = frozenset(NAME_OF)
 
     def __init__(self) -> None:
         self._memories: list[_Memory] = []
