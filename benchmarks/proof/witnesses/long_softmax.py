@@ -17,7 +17,7 @@ def typical():
 
 def one_high_start():
     x = randn(3, 2000)
-    x[:, 5] += 90
+    x[:, 5] += 200
     return (x,)
 
 

@@ -1,0 +1,154 @@
+"""The mutation proof: `python benchmarks/proof/run.py {witnesses,gate,baselines,table,all} [KERNEL …]`.
+
+`all` is what `make proof` runs; it exits with 1 when a mutant is accepted, when more than 2 % of the variants are refused
+or when a witness does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from corpus import Subject, load
+from sampling import items, sample
+from supervising import over
+from tables import render
+
+HERE = Path(__file__).resolve().parent
+WITNESSED = HERE / "witnessed.json"
+MOST_REFUSED = 0.02
+"""The share of variants that may be refused."""
+
+
+def witnesses(subjects: Sequence[Subject], options: argparse.Namespace) -> bool:
+    """Check what has changed since it was last found valid (with --again: everything), and keep what was seen."""
+    known: dict[str, Any] = json.loads(WITNESSED.read_text()) if WITNESSED.exists() else {}
+    digests = {f"{one.name}/{each.id}": one.digest(each) for one in subjects for each in one.by_id.values()}
+    wanted = [item for item in digests if options.again or known.get(item, {}).get("digest") != digests[item]]
+    bad: list[str] = []
+    found: dict[str, Any] = {}
+
+    def done(said: dict[str, Any]) -> None:
+        if said.get("valid"):
+            found[said["item"]] = {"digest": said["digest"], "observed": said["observed"]}
+        else:
+            bad.append(said["item"])
+            print(f"{said['item']}: not valid: {said['observed']}", flush=True)
+
+    over("witnessing.py", _by_kernel(wanted), jobs=options.jobs, seconds=1200, done=done)
+    known = json.loads(WITNESSED.read_text()) if WITNESSED.exists() else {}  # another run may have added to it
+    everything = {item for one in load() for item in items([one])}
+    kept = {item: one for item, one in sorted({**known, **found}.items()) if item in everything and item not in bad}
+    WITNESSED.write_text(json.dumps(kept, indent=1) + "\n")
+    print(f"witnesses: {len(wanted)} checked, {len(bad)} not valid", flush=True)
+    return not bad
+
+
+def gate(subjects: Sequence[Subject], options: argparse.Namespace) -> bool:
+    """Judge everything, or a sample, and say where the gate is wrong."""
+    wanted = _chosen(subjects, options)
+    told = ["--target", options.target] + (["--seed", str(options.gate_seed)] if options.gate_seed is not None else [])
+    results = _collect("judging.py", wanted, told, options)
+    _store(options.results / "gate.json", results, options)
+    wrong = [item for item in wanted if _wrong(item, results, subjects)]
+    for item in wrong:
+        print(f"{item}: {'accepted' if results[item].get('accepted') else 'refused'}: {results[item].get('reason')}")
+    accepted = [item for item in wrong if results[item].get("accepted")]
+    variants = [item for item in wanted if not hasattr(_named(item, subjects), "witness")]
+    refused = len(wrong) - len(accepted)
+    print(f"gate: {len(wanted)} judged, {len(accepted)} mutants accepted, {refused} of {len(variants)} variants refused")
+    return not accepted and refused <= MOST_REFUSED * len(variants)
+
+
+def baselines(subjects: Sequence[Subject], options: argparse.Namespace) -> bool:
+    """Ask the two baselines about everything."""
+    _store(options.results / "baselines.json", _collect("baselines.py", _chosen(subjects, options), [], options), options)
+    return True
+
+
+def table(subjects: Sequence[Subject], options: argparse.Namespace) -> bool:
+    """Print the table of what is stored."""
+    found = [json.loads(file.read_text())["items"] if file.exists() else {} for file in
+             (options.results / "gate.json", options.results / "baselines.json")]  # fmt: skip
+    text = "\n".join(render(subjects, *found))
+    (options.results / "table.md").write_text(text + "\n")
+    print(text)
+    return True
+
+
+def _chosen(subjects: Sequence[Subject], options: argparse.Namespace) -> list[str]:
+    if options.ids:
+        return [item for item in items(subjects) if item.partition("/")[2] in options.ids]
+    return sample(subjects, options.sample, options.seed) if options.sample else items(subjects)
+
+
+def _collect(script: str, wanted: Sequence[str], told: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+
+    def done(said: dict[str, Any]) -> None:
+        results[said.pop("item")] = said
+
+    groups = _by_kernel(wanted)
+    if options.sample:  # few of each kernel: starting a session costs more than judging
+        groups = [[item for group in groups[job :: options.jobs] for item in group] for job in range(options.jobs)]
+    over(script, [g for g in groups if g], options=told, jobs=options.jobs, seconds=options.seconds, done=done)
+    return {item: results[item] for item in wanted if item in results}
+
+
+def _store(file: Path, results: dict[str, Any], options: argparse.Namespace) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    before = json.loads(file.read_text())["items"] if file.exists() and not options.fresh else {}
+    told = {"date": time.strftime("%Y-%m-%d"), "target": options.target}
+    file.write_text(json.dumps({**told, "items": {**before, **results}}, indent=1) + "\n")
+
+
+def _by_kernel(wanted: Sequence[str]) -> list[list[str]]:
+    groups: dict[str, list[str]] = {}
+    for item in wanted:
+        groups.setdefault(item.partition("/")[0], []).append(item)
+    return list(groups.values())
+
+
+def _named(item: str, subjects: Sequence[Subject]) -> Any:
+    name, _, identity = item.partition("/")
+    return next(one for one in subjects if one.name == name).by_id[identity]
+
+
+def _wrong(item: str, results: dict[str, Any], subjects: Sequence[Subject]) -> bool:
+    one = _named(item, subjects)
+    if getattr(one, "equivalent", ""):
+        return False
+    return bool(results.get(item, {}).get("accepted")) is hasattr(one, "witness")
+
+
+def main() -> int:
+    """Run the part that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = {"witnesses": witnesses, "gate": gate, "baselines": baselines, "table": table}
+    parser.add_argument("part", choices=[*parts, "all"])
+    parser.add_argument("kernels", nargs="*")
+    parser.add_argument("--ids", nargs="+", default=[], help="only these mutants and variants")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
+    parser.add_argument("--target", default="offline", help="where the gate runs: offline, local or a configured name")
+    parser.add_argument("--sample", type=float, default=0.0, help="a stratified share, 0.1 for a tenth")
+    parser.add_argument("--seed", type=int, default=0, help="which sample")
+    parser.add_argument("--gate-seed", type=int, help="fixed inputs for the gate, to repeat a run")
+    parser.add_argument("--seconds", type=float, default=300.0, help="kill a process that says nothing for this long")
+    parser.add_argument("--again", action="store_true", help="check witnesses although nothing has changed")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="where results are kept")
+    options = parser.parse_args()
+    subjects = load(options.kernels)
+    chosen = list(parts.values()) if options.part == "all" else [parts[options.part]]
+    good = [part(subjects, options) for part in chosen]
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""Runs a script over many items in several processes, and goes on when one of them dies or hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+
+
+def over(
+    script: str, groups: Sequence[Sequence[str]], *, options: Sequence[str] = (), jobs: int, seconds: float,
+    done: Callable[[dict[str, Any]], None],
+) -> None:
+    """Run `script` on all items of `groups`; a group stays in one process.
+
+    Args:
+        script: a file next to this one; it prints a JSON line with `item` and `started` when it begins with an item,
+            and one with `item` and its result.
+        groups: the items, `kernel/id`.
+        options: what else to say on its command line.
+        jobs: how many processes run at once.
+        seconds: a process that says nothing for this long is killed; the item that it had begun gets no result but
+            `error`, and the others are run in another process.
+        done: is called with each result, from several threads but one at a time.
+    """
+    waiting: queue.SimpleQueue[Sequence[str]] = queue.SimpleQueue()
+    for group in groups:
+        waiting.put(group)
+    lock = threading.Lock()
+
+    def report(result: dict[str, Any]) -> None:
+        with lock:
+            done(result)
+
+    def work() -> None:
+        while True:
+            try:
+                group = list(waiting.get_nowait())
+            except queue.Empty:
+                return
+            while group:
+                group = _run(script, group, options, seconds, report)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(max(jobs, 1))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _run(
+    script: str, items: list[str], options: Sequence[str], seconds: float, report: Callable[[dict[str, Any]], None]
+) -> list[str]:
+    """Run the script once and return the items that it did not get to."""
+    process = subprocess.Popen(
+        [sys.executable, HERE / script, *options, *items], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    timer = _Timer(process, seconds)
+    errors: list[str] = []
+    reader = threading.Thread(target=lambda: errors.append(process.stderr.read() if process.stderr else ""))
+    reader.start()
+    left, current = list(items), items[0]
+    assert process.stdout
+    for line in process.stdout:
+        timer.feed()
+        said = json.loads(line) if line.startswith("{") else {}
+        if said.get("started"):
+            current = said["item"]
+        elif said.get("item") in left:
+            left.remove(said["item"])
+            report(said)
+    process.wait()
+    reader.join()
+    timer.stop()
+    if left:
+        stuck = current if current in left else left[0]
+        left.remove(stuck)
+        last = ("".join(errors).strip().splitlines() or [""])[-1]
+        why = f"said nothing for {seconds:g} s" if timer.fired else f"ended with {process.returncode}: {last}"
+        report({"item": stuck, "accepted": False, "valid": False, "error": True, "reason": why, "observed": why})
+    return left
+
+
+class _Timer:
+    """Kills a process, and all that it started, that says nothing for too long."""
+
+    def __init__(self, process: subprocess.Popen[str], seconds: float) -> None:
+        self._process, self._seconds = process, seconds
+        self.fired = False
+        self.feed()
+
+    def feed(self) -> None:
+        """Start anew."""
+        self.stop()
+        self._timer = threading.Timer(self._seconds, self._fire)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def stop(self) -> None:
+        """Wait no longer."""
+        if hasattr(self, "_timer"):
+            self._timer.cancel()
+
+    def _fire(self) -> None:
+        self.fired = True
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
