@@ -15,7 +15,7 @@ VSIX := vscode-extension/tritonforge-0.1.0.vsix
 NPM = cd vscode-extension && PATH="$$(PYTHON="$(PYTHON)" ../scripts/install_node.sh 22):$$PATH" npm --loglevel=error
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock vsix workbench clean
+.PHONY: help demo test proof lint format lock vsix workbench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -25,6 +25,9 @@ demo: $(VENV)/.run ## set everything up and optimise the example matmul (no GPU 
 
 test: $(VENV)/.dev ## set everything up and run the tests
 	@$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadfile
+
+proof: $(VENV)/.dev ## judge every mutant and variant of benchmarks/proof, and print the table (an hour on 2 cores)
+	@$(BIN)/python benchmarks/proof/run.py all
 
 lint: $(VENV)/.dev ## ruff, mypy --strict and the walls between rooms
 	@$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""What a quick test would say: one seed, one fixed shape, `allclose` or `assert_close`: `python baselines.py KERNEL/ID …`.
+"""What a quick test would say, with one seed and one fixed shape: `python baselines.py KERNEL/ID …`.
 
 Original and candidate run the first call of the file at a smaller size in Triton's plain interpreter, without fences,
 poison or other orders of programs; what they return is compared as people do it.

@@ -46,14 +46,12 @@ def difference(ran: Ran, wanted: tuple[Any, ...], case: Case, *, times: float = 
 
 def _value(got: Any, want: Any, tolerance: float | None, times: float) -> str:
     if not isinstance(want, torch.Tensor):
-        same = got == want or (isinstance(want, float) and math.isnan(want) and isinstance(got, float) and got != got)
+        same = got == want or (isinstance(want, float) and isinstance(got, float) and math.isnan(want + got))
         return "" if same else f"{got!r} instead of {want!r}"
     if not isinstance(got, torch.Tensor) or got.shape != want.shape:
         return f"{getattr(got, 'shape', got)!r} instead of {want.shape}"
-    if not got.dtype.is_floating_point:
-        wrong = got != want.to(got.dtype)
-    else:
-        wrong = _off(got, want, tolerance, times)
+    floating = got.dtype.is_floating_point
+    wrong = _off(got, want, tolerance, times) if floating else got != want.to(got.dtype)
     if not wrong.any():
         return ""
     place = tuple(int(index) for index in wrong.nonzero()[0])

@@ -187,7 +187,7 @@ class Interleaving:
         self._wait()
         try:
             body()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  # told by the thread that waits
             self._errors.append(error)
         with self._turn:
             following = self._next(number)

@@ -1,7 +1,7 @@
 """The mutation proof: `python benchmarks/proof/run.py {witnesses,gate,baselines,table,all} [KERNEL …]`.
 
-`all` is what `make proof` runs; it exits with 1 when a mutant is accepted, when more than 2 % of the variants are refused
-or when a witness does not hold.
+`all` is what `make proof` runs. It exits with 1 when a mutant is accepted, more than 2 % of the variants are refused
+or a witness does not hold.
 """
 
 from __future__ import annotations
@@ -62,13 +62,17 @@ def gate(subjects: Sequence[Subject], options: argparse.Namespace) -> bool:
     accepted = [item for item in wrong if results[item].get("accepted")]
     variants = [item for item in wanted if not hasattr(_named(item, subjects), "witness")]
     refused = len(wrong) - len(accepted)
-    print(f"gate: {len(wanted)} judged, {len(accepted)} mutants accepted, {refused} of {len(variants)} variants refused")
+    print(
+        f"gate: {len(wanted)} judged, {len(accepted)} mutants accepted, {refused} of {len(variants)} variants refused"
+    )
     return not accepted and refused <= MOST_REFUSED * len(variants)
 
 
 def baselines(subjects: Sequence[Subject], options: argparse.Namespace) -> bool:
     """Ask the two baselines about everything."""
-    _store(options.results / "baselines.json", _collect("baselines.py", _chosen(subjects, options), [], options), options)
+    _store(
+        options.results / "baselines.json", _collect("baselines.py", _chosen(subjects, options), [], options), options
+    )
     return True
 
 

@@ -17,7 +17,12 @@ HERE = Path(__file__).resolve().parent
 
 
 def over(
-    script: str, groups: Sequence[Sequence[str]], *, options: Sequence[str] = (), jobs: int, seconds: float,
+    script: str,
+    groups: Sequence[Sequence[str]],
+    *,
+    options: Sequence[str] = (),
+    jobs: int,
+    seconds: float,
     done: Callable[[dict[str, Any]], None],
 ) -> None:
     """Run `script` on all items of `groups`; a group stays in one process.

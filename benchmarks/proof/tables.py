@@ -23,7 +23,8 @@ def render(subjects: Sequence[Subject], gate: Results, baselines: Results) -> It
     mutants = [(f"{s.name}/{m.id}", m) for s in subjects for m in s.mutants if not m.equivalent]
     variants = [(f"{s.name}/{v.id}", v) for s in subjects for v in s.variants]
     equivalent = sum(bool(m.equivalent) for s in subjects for m in s.mutants)
-    yield f"{len(subjects)} kernels, {len(mutants)} mutants ({equivalent} more proven equivalent), {len(variants)} variants"
+    proven = f"{len(mutants)} mutants ({equivalent} more proven equivalent)"
+    yield f"{len(subjects)} kernels, {proven}, {len(variants)} variants"
     yield ""
     yield from _counted("mutants accepted", mutants, gate, baselines, wrong=True)
     yield ""

@@ -29,7 +29,7 @@ SECONDS = 240.0
 
 @dataclass(frozen=True)
 class Checked:
-    """What the check of one mutant or variant said. `observed`: how the mutant differs, or what is wrong with the data."""
+    """What a check said; `observed` is how the mutant differs, or what is wrong with the data."""
 
     valid: bool
     observed: str

@@ -38,6 +38,11 @@ def beyond_int32():
     return Direct("_rms_norm_fwd", (3,), args, {"BLOCK": 64}, fill)
 
 
+def twice():
+    weight = randn(32, seed=1)
+    return Case([Host((randn(4, 32), weight)), Host((2 * randn(4, 32, seed=2), weight))])
+
+
 INPUTS = {
     "ragged": lambda: (randn(6, 100), randn(100, seed=1), 1e-5),
     "tiny": lambda: (1e-4 * randn(6, 64), randn(64, seed=1), 1e-5),
@@ -47,7 +52,7 @@ INPUTS = {
     "large-values": lambda: (300 * randn(4, 80), randn(80, seed=1)),
     "padded": lambda: (randn(7, 96)[:, :80], randn(80, seed=1)),
     "block-of-4096": lambda: (randn(2, 3000), randn(3000, seed=1)),
-    "twice": lambda: Case([Host((randn(4, 32), randn(32, seed=1))), Host((2 * randn(4, 32, seed=2), randn(32, seed=1)))]),
+    "twice": twice,
     "specials": specials,
     "beyond-int32": beyond_int32,
 }
