@@ -14,8 +14,8 @@ KINDS = frozenset({
     "off-by-one", "dropped mask", "inverted mask", "wrong axis", "wrong stride", "wrong identity", "missing other",
     "reordered steps", "stale accumulator", "int32 overflow", "fewer iterations", "precision loss", "race",
     "wrong tail", "constant for a size", "constant for a stride", "constant for a value", "NaN or Inf handling",
-    "partial output", "input mutated", "cached result", "library fallback", "non-contiguous", "other dtype", "sign, eps or scale",
-    "program mapping", "hard-coded grid",
+    "partial output", "input mutated", "cached result", "library fallback", "non-contiguous", "other dtype",
+    "sign, eps or scale", "program mapping", "hard-coded grid",
 })  # fmt: skip
 """What can be wrong with a candidate; every mutant has one of these."""
 SCHEDULES = frozenset({"in order", "reversed", "shuffled", "interleaved", "muted"})
