@@ -7,11 +7,25 @@ import dataclasses
 import zlib
 
 import numpy as np
+import pytest
 
-from tritonforge.domain.launch import Call, Distribution, ExactValues, Scalar, Tensor
-from tritonforge.domain.messages import InputOutcome
-from tritonforge.verify.inputs import find_groups, strided, variations
-from tritonforge.verify.resizing import flipped_flags, other_scalars, places, resize, spread
+from tritonforge.domain.launch import (
+    Call,
+    CallSite,
+    Distribution,
+    ExactValues,
+    KernelLaunch,
+    RecordedLaunch,
+    Scalar,
+    Tensor,
+)
+from tritonforge.domain.messages import InputOutcome, Program
+from tritonforge.verify.asking import Asked, asked, other_dtypes
+from tritonforge.verify.inputs import find_groups, variations
+from tritonforge.verify.resizing import places, resize
+from tritonforge.verify.scalars import flipped_flags, neighbours, other_scalars
+from tritonforge.verify.signature import Parameter, parameters_of
+from tritonforge.verify.spreading import spread
 
 
 def tensor(*shape: int, **options) -> Tensor:
@@ -23,7 +37,9 @@ def original(accepts):
     """A stand-in for running the original: it accepts a call when `accepts(*arguments)` holds."""
 
     async def self_check(calls):
-        return [InputOutcome("equal" if accepts(*c.arguments) else "original-failed", "refused") for c in calls]
+        return [
+            InputOutcome("equal" if accepts(*c.arguments) else "original-failed", "refused", outputs=1) for c in calls
+        ]
 
     return self_check
 
@@ -81,7 +97,7 @@ def test_a_size_that_counts_programs_stays_small():
     call = Call("", "m.py", "softmax", (tensor(8192, 2048),))
     found = asyncio.run(find_groups(call, original(lambda x: True)))
     chosen = variations(call, found, tile=4096, seed=1, grid=frozenset({8192}))
-    assert max(v.call.arguments[0].shape[0] for v in chosen) < 200
+    assert max(v.call.arguments[0].shape[0] for v in chosen) < 300
     assert max(v.call.arguments[0].shape[1] for v in chosen) > 4096
 
 
@@ -90,19 +106,6 @@ def test_every_input_has_a_seed_of_its_own():
     found = asyncio.run(find_groups(call, original(lambda x: True)))
     seeds = [v.call.seed for v in variations(call, found, tile=32, seed=7)]
     assert len(set(seeds)) == len(seeds)
-
-
-def test_special_values_reach_the_arguments_in_their_own_type():
-    call = Call("", "m.py", "f", (tensor(4096, dtype="bfloat16"),))
-    found = asyncio.run(find_groups(call, original(lambda x: True)))
-    (special,) = [v for v in variations(call, found, tile=32, seed=7) if "NaN" in v.about]
-    (x,) = special.call.arguments
-    bits = np.frombuffer(zlib.decompress(x.values.data), dtype=np.uint16).astype(np.uint32) << 16
-    values = bits.view(np.float32)
-    assert values.size == x.elements
-    assert np.isnan(values).any()
-    assert np.isposinf(values).any()
-    assert np.isneginf(values).any()
 
 
 def test_a_transposed_argument_stays_transposed_and_a_padded_row_stays_padded():
@@ -163,6 +166,90 @@ def test_each_size_is_one_while_the_others_are_not():
     assert {(1, 1), (1, 25), (19, 1)} <= shapes
 
 
+def launch(*grid: int, **constexprs: int) -> RecordedLaunch:
+    extents = (*grid, 1, 1)[:3]
+    given = tuple((name, Scalar(value)) for name, value in constexprs.items())
+    return RecordedLaunch("m.py", "kernel", 1, (), given, (), extents, CallSite("m.py", 9, "f"))
+
+
+def programs_of(chosen, count) -> int:
+    return max(count(*variation.call.arguments) for variation in chosen)
+
+
+def test_more_programs_run_than_were_recorded_where_a_size_counts_them():
+    call = Call("", "m.py", "f", (tensor(1000, 512),), launches=(launch(1000, BLOCK=512),))
+    found = asyncio.run(find_groups(call, original(lambda x: True)))
+    chosen = variations(call, found, tile=512, seed=1, grid=frozenset({1000}))
+    assert programs_of(chosen, lambda x: x.shape[0]) > 1000
+    assert "more programs than recorded" in chosen[-1].about
+
+
+def test_more_programs_run_than_were_recorded_where_blocks_count_them():
+    call = Call("", "m.py", "f", (tensor(98432),), launches=(launch(97, BLOCK=1024),))
+    found = asyncio.run(find_groups(call, original(lambda x: True)))
+    chosen = variations(call, found, tile=1024, seed=1, grid=frozenset({97}))
+    assert programs_of(chosen, lambda x: -(-x.shape[0] // 1024)) > 97
+
+
+def test_more_programs_run_than_were_recorded_where_two_sizes_share_a_flat_grid():
+    call = Call("", "m.py", "f", (tensor(640, 256), tensor(256, 480)), launches=(launch(300, M=32, K=32),))
+    found = asyncio.run(find_groups(call, original(lambda a, b: a.shape[1] == b.shape[0])))
+    chosen = variations(call, found, tile=64, seed=1, grid=frozenset({300}))
+    assert programs_of(chosen, lambda a, b: -(-a.shape[0] // 32) * -(-b.shape[1] // 32)) > 300
+
+
+def test_heads_that_multiply_a_grid_are_understood():
+    call = Call("", "m.py", "f", (tensor(4, 100, 64),), launches=(launch(400, B=64),))
+    found = asyncio.run(find_groups(call, original(lambda x: True)))
+    chosen = variations(call, found, tile=64, seed=1, grid=frozenset({400}))
+    assert programs_of(chosen, lambda x: 4 * x.shape[1]) > 400
+
+
+def test_too_many_programs_are_cut_and_that_is_said():
+    call = Call("", "m.py", "f", (tensor(100_000, 512),), launches=(launch(100_000, BLOCK=512),))
+    found = asyncio.run(find_groups(call, original(lambda x: True)))
+    chosen = variations(call, found, tile=512, seed=1, grid=frozenset({100_000}))
+    assert programs_of(chosen, lambda x: x.shape[0]) < 1000
+    assert "the recorded 100000 take long" in chosen[-1].about
+
+
+def test_a_call_of_small_extents_only_is_varied_all_the_same():
+    call = Call("", "m.py", "f", (tensor(8, 4),))
+    found = asyncio.run(find_groups(call, original(lambda x: True)))
+    assert {v.call.arguments[0].shape for v in variations(call, found, tile=16, seed=1)} > {(1, 1)}
+
+
+def test_the_same_seed_gives_the_same_inputs_and_another_gives_others():
+    call = Call("", "m.py", "f", (tensor(4096, 2048), tensor(2048)))
+    found = asyncio.run(find_groups(call, original(lambda x, w: x.shape[1] == w.shape[0])))
+    first, again, other = (variations(call, found, tile=64, seed=seed) for seed in (7, 7, 1007))
+    assert first == again
+    assert not {v.call.seed for v in first} & {v.call.seed for v in other}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "accepts"),
+    [
+        (((8192, 2048),), lambda x: True),
+        (((4096, 2048), (2048,)), lambda x, w: x.shape[1] == w.shape[0]),
+        (((2048, 2048), (2048, 2048)), lambda a, b: a.shape[1] == b.shape[0]),
+    ],
+    ids=["softmax", "norm", "product"],
+)
+def test_a_candidate_needs_few_runs(shapes, accepts):
+    call = Call("", "m.py", "f", tuple(tensor(*shape) for shape in shapes))
+    found = asyncio.run(find_groups(call, original(accepts)))
+    assert len(variations(call, found, tile=128, seed=1)) <= 32
+
+
+def test_an_output_that_nobody_wrote_gets_no_values():
+    output = tensor(600, values=Distribution("uninitialised"))
+    call = Call("", "m.py", "f", (tensor(600), output))
+    found = asyncio.run(find_groups(call, original(lambda *_: True)))
+    chosen = variations(call, found, tile=32, seed=1)
+    assert {v.call.arguments[1].values for v in chosen} == {Distribution("uninitialised")}
+
+
 def test_memory_gets_gaps_that_only_strides_tell_of():
     call = Call("", "m.py", "f", (tensor(4, 6), tensor(5), tensor(4, 6, strides=(0, 1))))
     matrix, vector, broadcast = spread(call, "rows").arguments
@@ -177,15 +264,131 @@ def test_memory_gets_gaps_that_only_strides_tell_of():
     assert vector.strides == (2,)
 
 
+def test_memory_starts_off_its_alignment_and_dimensions_are_expanded():
+    call = Call("", "m.py", "f", (tensor(4, 6), tensor(5), tensor(4, 6, values=Distribution("uninitialised"))))
+    assert [t.offset for t in spread(call, "offset").arguments] == [1, 1, 1]
+    assert [t.strides for t in spread(call, "expanded rows").arguments] == [(0, 1), (0,), (6, 1)]
+    assert [t.strides for t in spread(call, "expanded elements").arguments] == [(6, 0), (1,), (6, 1)]
+
+
+def ask(call: Call, accepts, **options) -> Asked:
+    found = asyncio.run(find_groups(call, original(accepts)))
+    return asyncio.run(asked(call, found, original(accepts), seed=1, **options))
+
+
 def test_memory_with_gaps_is_used_only_where_the_original_minds_strides():
     call = Call("", "m.py", "f", (tensor(4096, 2048), tensor(4096)))
-    found = asyncio.run(find_groups(call, original(lambda x, y: x.shape[0] == y.shape[0])))
+    chosen = ask(
+        call, lambda x, y: x.shape[0] == y.shape[0] and x.strides[1] == 1 and 0 not in (*x.strides, *y.strides)
+    )
+    abouts = [v.about for v in chosen.variations]
+    assert {"gaps between rows", "gaps between elements", "memory that starts off 16 bytes"} <= set(abouts)
+    assert not any("transposed" in about for about in abouts)
+    assert ("transposed memory", "the original fails: refused") in chosen.skipped
 
-    async def takes_rows_only(calls):
-        return [InputOutcome("equal" if c.arguments[0].strides[1] == 1 else "different", outputs=1) for c in calls]
 
-    chosen = asyncio.run(strided(call, found, takes_rows_only, seed=1))
-    assert [v.about for v in chosen] == ["gaps between rows", "gaps between elements"]
+def test_other_memory_is_tried_on_one_argument_where_all_together_are_refused():
+    call = Call("", "m.py", "f", (tensor(4096, 2048), tensor(4096, 2048)))
+    chosen = ask(call, lambda x, y: x.shape == y.shape and y.strides[1] == 1)
+    (alone,) = [v.call.arguments for v in chosen.variations if v.about == "transposed memory, argument 0 alone"]
+    assert alone[0].strides[0] == 1
+    assert alone[1].strides[1] == 1
+
+
+def test_each_size_is_empty_once_where_the_original_takes_that():
+    call = Call("", "m.py", "f", (tensor(4096, 2048),))
+    chosen = ask(call, lambda x: x.shape[1] > 0)
+    assert [v.call.arguments[0].shape for v in chosen.variations if v.about.startswith("empty")] == [(0, 25)]
+    assert sum(about.startswith("empty") for about, _ in chosen.skipped) == 2
+
+
+def test_a_number_of_heads_changes_where_the_original_knows_no_fixed_one():
+    call = Call("", "m.py", "f", (tensor(8, 4096), tensor(8), Scalar(8)))
+    chosen = ask(call, lambda x, y, n: x.shape[0] == y.shape[0] == n.value)
+    (more,) = [v.call.arguments for v in chosen.variations if v.about == "an extent of 8 is 9"]
+    assert (more[0].shape[0], more[1].shape, more[2].value) == (9, (9,), 9)
+    assert any(about == "an extent of 8 is 9" for about, _ in ask(call, lambda x, *_: x.shape[0] == 8).skipped)
+
+
+PARAMETERS = (
+    Parameter("x", positional=True),
+    Parameter("eps", positional=True, default=Scalar(1e-6)),
+    Parameter("flag", positional=True, default=Scalar(False)),
+    Parameter("bias", positional=True, default=Scalar(None)),
+)
+
+
+def test_an_argument_that_equals_its_default_is_left_out_and_given_otherwise():
+    call = Call("", "m.py", "f", (tensor(4096), Scalar(1e-6), Scalar(True)))
+    chosen = {v.about: v.call for v in ask(call, lambda *_: True, parameters=PARAMETERS).variations}
+    left = chosen["eps left to its default"]
+    assert left.arguments[1:] == ()
+    assert dict(left.keywords)["flag"] == Scalar(True)
+    other = [c for about, c in chosen.items() if about == "eps other than its default"]
+    assert all(c.arguments[1].value != 1e-6 for c in other)
+    assert other
+
+
+def test_an_argument_that_was_left_out_is_given():
+    call = Call("", "m.py", "f", (tensor(4096, 2048),))
+    abouts = {}
+    for variation in ask(call, lambda *_: True, parameters=PARAMETERS).variations:
+        abouts.setdefault(variation.about, []).append(dict(variation.call.keywords))
+    assert [given["eps"].value for given in abouts["eps other than its default"]] == [0.75e-6, 3e-6 + 0.25]
+    assert abouts["flag other than its default"] == [{"flag": Scalar(True)}]
+    assert [given["bias"].shape for given in abouts["bias other than its default"]] == [(25,), (19, 25)]
+
+
+def test_an_optional_tensor_is_left_out_as_none():
+    call = Call("", "m.py", "f", (tensor(4096, 2048),), (("bias", tensor(2048)),))
+    chosen = ask(call, lambda *_: True, parameters=PARAMETERS).variations
+    (without,) = [v.call for v in chosen if v.about == "bias=None"]
+    assert dict(without.keywords)["bias"] == Scalar(None)
+
+
+def test_integers_that_are_no_sizes_get_their_neighbours():
+    call = Call("", "m.py", "f", (tensor(64, 128), Scalar(128), Scalar(3), Scalar(64 * 128)))
+    assert [changed.arguments[2].value for _, changed in neighbours(call)] == [4, 2]
+    assert all(changed.arguments[1].value == 128 for _, changed in neighbours(call))
+
+
+def test_narrow_integer_data_reaches_the_ends_of_its_type():
+    call = Call("", "m.py", "f", (tensor(64, 128, dtype="int8"), tensor(64, dtype="int64")))
+    (chosen,) = [v.call for v in ask(call, lambda *_: True).variations if v.about.startswith("integers")]
+    assert (chosen.arguments[0].values.low, chosen.arguments[0].values.high) == (-128, 127)
+    assert chosen.arguments[1].values == call.arguments[1].values
+
+
+def test_a_dtype_of_another_call_is_tried_on_a_call_without_it():
+    half, single = (Call("", "m.py", "f", (tensor(64, 128, dtype=d), tensor(64))) for d in ("float16", "float32"))
+    assert other_dtypes(half, (half, single)) == {"float32"}
+    assert other_dtypes(half, (half,)) == frozenset()
+    chosen = ask(half, lambda *_: True, dtypes=frozenset({"bfloat16"})).variations
+    (changed,) = [v.call for v in chosen if v.about == "bfloat16 instead of float16"]
+    assert [t.dtype for t in changed.arguments] == ["bfloat16", "float32"]
+
+
+def test_a_kernel_that_is_launched_directly_keeps_its_memory():
+    call = Call("", "m.py", "k", (tensor(4096), Scalar(4096)), kernel_launch=KernelLaunch(("n",)))
+    assert not {"gaps between elements", "memory that starts off 16 bytes"} & {
+        v.about for v in ask(call, lambda *_: True).variations
+    }
+
+
+def test_defaults_are_read_off_the_source(tmp_path):
+    (tmp_path / "m.py").write_text("EPS = 1e-5\ndef f(x, n=-1, *, eps=EPS, out=None, g=len):\n    pass\n")
+    call = Call("", "m.py", "f", ())
+    found = parameters_of(Program(str(tmp_path), "m.py"), call)
+    assert [(p.name, p.default) for p in found] == [
+        ("x", None),
+        ("n", Scalar(-1)),
+        ("eps", Scalar(1e-5)),
+        ("out", Scalar(None)),
+        ("g", None),
+    ]
+    changed = Program(str(tmp_path), "m.py", (("m.py", "def f(y=2): pass"),))
+    assert [(p.name, p.default) for p in parameters_of(changed, call)] == [("y", Scalar(2))]
+    assert parameters_of(Program(str(tmp_path), "m.py"), dataclasses.replace(call, file="gone.py")) == ()
 
 
 def test_factors_change_a_little_and_flags_turn_round_one_at_a_time():

@@ -75,7 +75,7 @@ async def asked(
         wanted = [
             *((about, spread(base, how)) for how, about in SPREADS),
             *_sized(call, groups, little, made),
-            *_left_out(call, parameters, made),
+            *_left_out(base, parameters),
             *_integers(call, made),
             *_factors(call, made),
             *_dtypes(call, dtypes, made),
@@ -149,7 +149,7 @@ def _sized(call: Call, groups: Groups, little: Sequence[int], made: Callable[...
             yield f"an extent of {group[0].size} is {new}", other
 
 
-def _left_out(call: Call, parameters: tuple[Parameter, ...], made: Callable[..., Call]) -> Iterator[tuple[str, Call]]:
+def _left_out(call: Call, parameters: tuple[Parameter, ...]) -> Iterator[tuple[str, Call]]:
     """Leave out what equals its default, give what was left out, and give another value than the default."""
     named = _by_name(call, parameters)
     tries = 0
@@ -159,7 +159,7 @@ def _left_out(call: Call, parameters: tuple[Parameter, ...], made: Callable[...,
             continue
         value = named.get(name)
         if value == default:
-            yield f"{name} left to its default", made(_given(call, parameters, {**named, name: None}))
+            yield f"{name} left to its default", _given(call, parameters, {**named, name: None})
         if value in (None, default):
             if isinstance(default.value, bool) and value is not None:
                 continue  # flags are flipped in any case
@@ -168,9 +168,9 @@ def _left_out(call: Call, parameters: tuple[Parameter, ...], made: Callable[...,
             if default.value is None and tries > _MAX_OPTIONAL:
                 continue
             for other in others:
-                yield f"{name} other than its default", made(_given(call, parameters, {**named, name: other}))
+                yield f"{name} other than its default", _given(call, parameters, {**named, name: other})
         elif isinstance(value, Tensor) and default.value is None:
-            yield f"{name}=None", made(_given(call, parameters, {**named, name: default}))
+            yield f"{name}=None", _given(call, parameters, {**named, name: default})
 
 
 def _by_name(call: Call, parameters: tuple[Parameter, ...]) -> dict[str, Value | None]:

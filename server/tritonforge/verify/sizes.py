@@ -96,7 +96,7 @@ def _past(call: Call, groups: Groups, count: _Count) -> Past | None:
     sizes = [3 + 2 * index for index in range(len(groups.groups))]
     most = min(_PROGRAMS, max(_LANES // max(count.lanes, 1), 1))
     for index, block in count.factors:
-        sizes[index] = groups.groups[index][0].size + block // 2 + 5
+        sizes[index] = -(-groups.groups[index][0].size // block) * block + block // 2 + 5
     about = "more programs than recorded, with a tail"
     if _programs(sizes, count) > most:
         # Each factor gives way alike, so that every dimension still has many blocks.
