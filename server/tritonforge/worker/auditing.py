@@ -104,7 +104,8 @@ class Audit:
                 )
                 outcomes = [found if i == again.index else o for i, o in enumerate(outcomes)]
         if self._watched:
-            self._watched.setdefault(CONFLICTS, "skipped: no launch has two programs")
+            why = "no launch has two programs" if self._cover is not None else "only the interpreter sees them"
+            self._watched.setdefault(CONFLICTS, f"skipped: {why}")
         coverage: tuple[KernelCoverage, ...] = () if self._cover is None else self._cover.report()
         checks = (*self._watched.items(), *again.checks)
         return CompareResult(tuple(outcomes), checks, coverage, (*self._notes, *again.notes))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,8 +14,10 @@ from tritonforge.domain.messages import CompareOnDevice, CompareResult
 from tritonforge.worker.comparing import Where, compare
 from tritonforge.worker.failures import JobContext, JobFailed
 from tritonforge.worker.fakecuda.patches import Patches
+from tritonforge.worker.host_operations import HostWork, watching_host
 from tritonforge.worker.interpreter.poison import Poison
 from tritonforge.worker.launching import bind
+from tritonforge.worker.seen import Seen
 
 
 def need_gpu() -> None:
@@ -79,7 +82,10 @@ def compare_on_device(request: CompareOnDevice, context: JobContext) -> CompareR
         JobFailed: `unsupported` without a GPU; `cuda-error` when a program breaks the context, and names which.
     """
     need_gpu()
-    return compare(request, context, Where("cuda", _around, torch.cuda.synchronize, is_cuda_error))
+    from tritonforge.worker.racing import run_again
+
+    where = Where("cuda", _around, torch.cuda.synchronize, is_cuda_error, witnessing=_witnessing, further=run_again)
+    return compare(request, context, where)
 
 
 class _PoisonedEmpty(TorchFunctionMode):  # type: ignore[misc]
@@ -105,6 +111,43 @@ _EMPTY = {
     for name in names
     if hasattr(owner, name)
 }
+
+
+@dataclass
+class _Witness:
+    """Sees what a host function computes beside its kernels, which are not watched on a GPU."""
+
+    work: HostWork
+    launches: list[tuple[str, dict[str, Any]]]
+
+    def seen(self, outputs: Mapping[str, Any]) -> Seen:
+        """Return what was seen."""
+        del outputs
+        parameters = frozenset(name for _, bound in self.launches for name in bound)
+        return Seen(operations=dict(self.work.operations), parameters=parameters)
+
+
+@contextlib.contextmanager
+def _witnessing(tensors: Mapping[str, Any], launches: list[tuple[str, dict[str, Any]]]) -> Iterator[_Witness]:
+    from triton.runtime.autotuner import Autotuner
+
+    patches, tuning = Patches(), [0]
+    original = getattr(Autotuner, "_bench", None)
+
+    def bench(self: Any, *args: Any, **kwargs: Any) -> Any:
+        tuning[0] += 1
+        try:
+            return original(self, *args, **kwargs)  # type: ignore[misc]
+        finally:
+            tuning[0] -= 1
+
+    if original is not None:
+        patches.set(Autotuner, "_bench", bench)
+    try:
+        with watching_host(tensors, launches, is_launching=lambda: tuning[0] > 0) as work:
+            yield _Witness(work, launches)
+    finally:
+        patches.restore()
 
 
 @contextlib.contextmanager

@@ -31,7 +31,8 @@ from tritonforge.worker.fakecuda.large import RESIDENT_LIMIT, holds_nothing
 from tritonforge.worker.fakecuda.mode import mark_cpu
 
 _ALIGNED = 256
-_GUARD = 0xA5
+GUARD = 0xA5
+"""The byte beside every buffer of an argument."""
 
 Filler = Callable[[Any], None]
 """Fills a tensor that no correct program reads before it writes."""
@@ -50,7 +51,7 @@ class Rebuilt:
     def overrun(self) -> bool:
         """Tell whether something wrote into the guard zones beside a buffer."""
         return any(
-            bool((memory[:start] != _GUARD).any()) or bool((memory[end:] != _GUARD).any())
+            bool((memory[:start] != GUARD).any()) or bool((memory[end:] != GUARD).any())
             for memory, start, end in self.memories
         )
 
@@ -179,8 +180,8 @@ class _Builder:
             spare = 4 * _ALIGNED if self.fenced else _ALIGNED + shift
             whole = torch.zeros(size + spare, dtype=torch.uint8, device=self.device)
         start = _ALIGNED + -whole.data_ptr() % _ALIGNED + shift
-        whole[:start] = _GUARD
-        whole[start + size :] = _GUARD
+        whole[:start] = GUARD
+        whole[start + size :] = GUARD
         self.memories.append((whole, start, start + size))
         if on_cpu and size:
             # A storage that ends where the buffer ends: whoever checks accesses sees its true extent.

@@ -190,7 +190,7 @@ class _Twice:
         return Doubt(KEPT, f"with other values in the same memory, a result of before is returned: {text}")
 
     def _differs(self, want: Outputs, got: Outputs) -> str:
-        """Compare two runs of a program: to the last bit, or to the rounding of sums that atomics leave in any order."""
+        """Compare two runs of a program: to the last bit, or to the rounding of sums that atomics leave unordered."""
         got = dataclasses.replace(got, changed=want.changed, overwrites=want.overwrites)
         if identical(want, got):
             return ""

@@ -134,7 +134,7 @@ def programs_of(extents: tuple[int, int, int], order: Order) -> Iterator[tuple[i
 
 def _check_time() -> None:
     if time.monotonic() > _run.deadline:
-        raise OutOfTime
+        raise OutOfTime("a program does not end, or waits for one that has not run")
 
 
 def _failed(kernel: Any, error: BaseException, at: tuple[int, int, int]) -> KernelFailed:
