@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Sequence
 
 from tritonforge.diagnosis.assessment import Yardstick, assess, ranked, require_launches
@@ -19,6 +20,7 @@ from tritonforge.optimize.steps import (
     measure_promising,
     predict_gain,
     propose,
+    sanitise,
     time_side_by_side,
     verify,
 )
@@ -154,6 +156,10 @@ async def _round(search: Search, gate: Gate) -> str:
         if not await verify(search, gate, attempt):
             continue
         suggestion = await confirm(search, attempt) if search.measured else predict_gain(search, attempt)
+        if suggestion is not None and search.measured:
+            if not await sanitise(search, gate, attempt):
+                continue
+            suggestion = dataclasses.replace(suggestion, trial=attempt.trial or suggestion.trial)
         if suggestion is not None:
             search.best, search.suggestion = attempt, suggestion
             break

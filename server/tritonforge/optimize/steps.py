@@ -157,6 +157,18 @@ async def verify(search: Search, gate: Gate, attempt: Attempt) -> bool:
     return verdict.accepted
 
 
+async def sanitise(search: Search, gate: Gate, attempt: Attempt) -> bool:
+    """Run what is about to be suggested under a sanitiser, where there is one; tells whether it is still accepted."""
+    trial = attempt.trial
+    assert trial is not None
+    assert trial.verdict is not None
+    search.say("verify", f"{attempt.candidate.title}, under a sanitiser")
+    verdict = await gate.sanitised(search.program(attempt), trial.verdict)
+    reason = "" if verdict.accepted else f"refused: {verdict.reason}"
+    attempt.trial = dataclasses.replace(trial, verdict=verdict, accepted=verdict.accepted, reason=reason)
+    return verdict.accepted
+
+
 async def confirm(search: Search, attempt: Attempt) -> Suggestion | None:
     """Measure original and winner once more, alone and with more samples: the number that people see."""
     search.say("confirm", attempt.candidate.title)

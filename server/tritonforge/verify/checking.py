@@ -15,6 +15,7 @@ from tritonforge.domain.messages import Program
 from tritonforge.jobs import JobError
 from tritonforge.verify.comparing import Comparer, Planned
 from tritonforge.verify.direct import direct_variations
+from tritonforge.verify.honesty import covered, folded, joined, never_ran
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.judgement import PASSED, Evidence
 from tritonforge.verify.launched import Launched, launched
@@ -60,7 +61,7 @@ class Checking:
         if self.evidence.on_device:
             for number, _ in enumerate(self.originals.calls):
                 yield "on the GPU", partial(self._on_device, number)
-        yield "source", self._check_masks
+        yield "source", self._check_what_ran
 
     @contextlib.contextmanager
     def _timed(self, phase: str) -> Iterator[None]:
@@ -121,21 +122,27 @@ class Checking:
                 planned = self._for_device(planned, first.call)
         else:
             planned = []
-        self.evidence.tried += await self.comparer.run([one for one in planned if one.place == first])
+        await self._compare([one for one in planned if one.place == first])
 
     async def _plan(self, number: int) -> list[Planned]:
         found = await self.originals.inputs(number, self.tile or 64)
         self.evidence.skipped += [one for one in found.skipped if one not in self.evidence.skipped]
         return [Planned(Place("call", number, index), one) for index, one in enumerate(found.variations)]
 
-    async def _compare(self, planned: Sequence[Planned]) -> list[Planned]:
+    async def _compare(self, planned: Sequence[Planned]) -> None:
         """Run what was not run yet."""
         known = {one.place for one in self.evidence.tried}
-        self.evidence.tried += await self.comparer.run([one for one in planned if one.place not in known])
-        return list(planned)
+        fresh = [one for one in planned if one.place not in known]
+        ran = await self.comparer.run(fresh, self.evidence.precision)
+        evidence = self.evidence
+        evidence.tried += ran.tried
+        evidence.notes += ran.notes
+        evidence.made = folded(evidence.made, ran.checks)
+        evidence.coverage = joined((*evidence.coverage, *ran.coverage))
 
     async def _through_host(self, number: int) -> None:
-        planned = await self._compare(await self._plan(number))
+        planned = await self._plan(number)
+        await self._compare(planned)
         if not self.originals.on_device:
             self._need_enough(planned)
 
@@ -193,16 +200,23 @@ class Checking:
 
     async def _on_device(self, number: int) -> None:
         planned = await self._plan(number)
-        both = planned + await self._compare(self._for_device(planned, number))
-        self._need_enough(both)
+        there = self._for_device(planned, number)
+        await self._compare(there)
+        self._need_enough([*planned, *there])
 
     def _for_device(self, planned: Sequence[Planned], number: int) -> list[Planned]:
         call: Call = replace(self.originals.calls[number], seed=self.evidence.seed + 101, launches=())
         wanted = [one.variation for one in planned] + [Variation(call, "as recorded")]
         return [Planned(Place("device", number, index), one) for index, one in enumerate(wanted)]
 
-    async def _check_masks(self) -> None:
-        """Refuse an access that lost its mask where no input shows that it needs none."""
-        dropped = without_masks(self.originals.program, self.candidate)
-        if dropped and not all(crosses_every_size(call, self.evidence.tried) for call in self.originals.calls):
+    async def _check_what_ran(self) -> None:
+        """Refuse code that no input ran, and an access that lost its mask where no input shows that it needs none."""
+        evidence, original = self.evidence, self.originals.program
+        evidence.made["coverage"] = covered(evidence.coverage)
+        unseen = never_ran(evidence.coverage, original, self.candidate)
+        if unseen:
+            self._refuse(unseen, "coverage")
+            return
+        dropped = without_masks(original, self.candidate)
+        if dropped and not all(crosses_every_size(call, evidence.tried) for call in self.originals.calls):
             self._refuse(dropped[0].sentence, "source rules")

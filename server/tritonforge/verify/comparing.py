@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tritonforge.domain.coverage import KernelCoverage
 from tritonforge.domain.launch import Call
-from tritonforge.domain.messages import Compare, CompareOnDevice, Limits, Program, Reference, Tolerance
+from tritonforge.domain.messages import (
+    Compare,
+    CompareOnDevice,
+    CompareResult,
+    Limits,
+    Precision,
+    Program,
+    Reference,
+    Tolerance,
+)
 from tritonforge.jobs import Worker
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.judgement import Tried
@@ -28,6 +38,28 @@ class Planned:
     candidate_call: Call | None = None
 
 
+@dataclass
+class Ran:
+    """What happened on some inputs, and what was seen of how results came about (see `CompareResult`)."""
+
+    tried: list[Tried] = field(default_factory=list)
+    checks: list[tuple[str, str]] = field(default_factory=list)
+    coverage: list[KernelCoverage] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the candidate failed on one of them."""
+        return any(one.failed for one in self.tried)
+
+    def add(self, other: Ran) -> None:
+        """Take over what happened on others."""
+        self.tried += other.tried
+        self.checks += other.checks
+        self.coverage += other.coverage
+        self.notes += other.notes
+
+
 @dataclass(frozen=True)
 class Comparer:
     """Runs inputs on an original and a candidate."""
@@ -38,56 +70,67 @@ class Comparer:
     tolerance: Tolerance
     reference: Reference | None = None
 
-    async def run(self, planned: Sequence[Planned]) -> list[Tried]:
+    async def run(self, planned: Sequence[Planned], precision: Precision | None = None) -> Ran:
         """Run inputs of one kind, in their order, and return what happened up to the first that the candidate fails on.
+
+        Args:
+            planned: the inputs.
+            precision: the original's, as interpreted runs told it, for inputs that run on the GPU.
 
         Raises:
             JobError: when the job fails, for a fault of either side.
         """
-        lanes = 1 if any(one.place.where == "device" for one in planned) else max(1, self.worker.hello.lanes)
+        if planned and planned[0].place.where == "device":
+            return await self._run_on_device(planned, precision)
+        lanes = max(1, self.worker.hello.lanes)
         if lanes == 1 or len(planned) <= _FIRST:
             return await self._run(planned)
-        tried = await self._run(planned[:_FIRST])
-        if any(one.failed for one in tried):
-            return tried
-        rest = planned[_FIRST:]
-        return tried + await self._spread([rest[lane::lanes] for lane in range(min(lanes, len(rest)))])
+        ran = await self._run(planned[:_FIRST])
+        if not ran.failed:
+            rest = planned[_FIRST:]
+            await self._spread([rest[lane::lanes] for lane in range(min(lanes, len(rest)))], ran)
+        return ran
 
-    async def _spread(self, shares: Sequence[Sequence[Planned]]) -> list[Tried]:
+    async def _spread(self, shares: Sequence[Sequence[Planned]], ran: Ran) -> None:
         tasks = [asyncio.create_task(self._run(share)) for share in shares]
-        tried: list[Tried] = []
         try:
             for done in asyncio.as_completed(tasks):
-                tried += await done
-                if any(one.failed for one in tried):
+                ran.add(await done)
+                if ran.failed:
                     break
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        return sorted(tried, key=lambda one: one.place)
+        ran.tried.sort(key=lambda one: one.place)
 
-    async def _run(self, planned: Sequence[Planned]) -> list[Tried]:
+    async def _run_on_device(self, planned: Sequence[Planned], precision: Precision | None) -> Ran:
+        request = CompareOnDevice(
+            self.original,
+            self.candidate,
+            tuple(one.variation.call for one in planned),
+            self.tolerance,
+            reference=self.reference,
+            precision=precision,
+        )
+        return _ran(planned, await self.worker.run(request, limits=DEVICE))
+
+    async def _run(self, planned: Sequence[Planned]) -> Ran:
         if not planned:
-            return []
-        inputs = tuple(one.variation.call for one in planned)
-        if planned[0].place.where == "device":
-            result = await self.worker.run(
-                CompareOnDevice(self.original, self.candidate, inputs, self.tolerance, reference=self.reference),
-                limits=DEVICE,
-            )
-        else:
-            others = tuple(one.candidate_call for one in planned if one.candidate_call is not None)
-            direct = planned[0].place.where == "direct"
-            result = await self.worker.run(
-                Compare(
-                    self.original,
-                    self.candidate,
-                    inputs,
-                    self.tolerance,
-                    candidate_inputs=others,
-                    # A reference takes what the host function takes, which a kernel does not.
-                    reference=None if direct else self.reference,
-                )
-            )
-        return [Tried(one.variation, o, one.place) for one, o in zip(planned, result.outcomes, strict=False)]
+            return Ran()
+        direct = planned[0].place.where == "direct"
+        request = Compare(
+            self.original,
+            self.candidate,
+            tuple(one.variation.call for one in planned),
+            self.tolerance,
+            candidate_inputs=tuple(one.candidate_call for one in planned if one.candidate_call is not None),
+            # A reference takes what the host function takes, which a kernel does not.
+            reference=None if direct else self.reference,
+        )
+        return _ran(planned, await self.worker.run(request))
+
+
+def _ran(planned: Sequence[Planned], result: CompareResult) -> Ran:
+    tried = [Tried(one.variation, o, one.place) for one, o in zip(planned, result.outcomes, strict=False)]
+    return Ran(tried, list(result.checks), list(result.coverage), list(result.notes))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from tritonforge.domain.candidate import Verdict
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import Program, Tolerance
@@ -16,6 +17,7 @@ from tritonforge.verify.launched import Launched
 from tritonforge.verify.originals import Originals
 from tritonforge.verify.references import Named
 from tritonforge.verify.replaying import Place
+from tritonforge.verify.sanitising import sanitiser_says
 
 _FAULTS = frozenset(["timeout", "crashed", "memory", "cuda-error"])
 """Failures of a job that what it runs may be to blame for."""
@@ -72,6 +74,18 @@ class Gate:
             evidence.refused = f"it could not be run to the end: {error.message}"
             evidence.made["results"] = f"failed: {error.message}"
         return judge(evidence)
+
+    async def sanitised(self, candidate: Program, verdict: Verdict) -> Verdict:
+        """Return the verdict with what a sanitiser says: it is slow, so that only what passed otherwise is worth it.
+
+        Raises:
+            JobError: when the GPU's worker cannot do its part.
+        """
+        if not (verdict.accepted and self.on_device):
+            return verdict
+        said, reason = await sanitiser_says(self.worker, self.original, candidate, self.calls)
+        checks = {**verdict.checks, "sanitiser": said}
+        return replace(verdict, accepted=not reason, reason=reason or verdict.reason, checks=checks)
 
     async def launched(self) -> Launched:
         """Return what the original launches, compiled.

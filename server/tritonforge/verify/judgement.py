@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tritonforge.domain.candidate import Verdict
+from tritonforge.domain.coverage import KernelCoverage
 from tritonforge.domain.launch import Call
-from tritonforge.domain.messages import Difference, InputOutcome, Tolerance
+from tritonforge.domain.messages import Difference, InputOutcome, Precision, Tolerance
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.replaying import Place
 from tritonforge.verify.resizing import describe
@@ -91,6 +92,7 @@ class Evidence:
     tried: list[Tried] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     made: dict[str, str] = field(default_factory=dict)
+    coverage: tuple[KernelCoverage, ...] = ()
     notes: list[str] = field(default_factory=list)
     refused: str = ""
     lower_precision: bool = False
@@ -100,6 +102,12 @@ class Evidence:
     def failing(self) -> Tried | None:
         """The first input that the candidate fails on, in the order of the plan."""
         return min((one for one in self.tried if one.failed), key=lambda one: one.place, default=None)
+
+    @property
+    def precision(self) -> Precision | None:
+        """The original's precision as interpreted runs told it: of several, that of the run which lost most."""
+        told = [one.outcome.precision for one in self.tried if one.outcome.precision is not None]
+        return max(told, key=lambda one: one.lost, default=None)
 
     @property
     def over(self) -> bool:
@@ -190,7 +198,7 @@ def _checks(evidence: Evidence) -> dict[str, str]:
         return [one for one in tried if any(word in one.variation.about for word in words)]
 
     found = {
-        "results": _check(evidence, tried, lambda o: (o.status == "different" and not o.inputs_changed) or _crashed(o)),
+        "results": _check(evidence, tried, _wrong),
         "within bounds": _check(evidence, interpreted, lambda o: o.out_of_bounds),
         "inputs unchanged": _check(evidence, tried, lambda o: bool(o.inputs_changed)),
         "off the tile boundary": _check(evidence, about("tail", "over a tile"), _bad),
@@ -201,7 +209,10 @@ def _checks(evidence: Evidence) -> dict[str, str]:
         if evidence.on_device
         else "skipped: no GPU here",
     }
+    on_gpu = found["on the GPU"]
     found |= evidence.made
+    if on_gpu.startswith("failed"):
+        found["on the GPU"] = on_gpu
     return {name: found.get(name, REFUSED_BEFORE if evidence.over else "skipped: not made") for name in CHECKS}
 
 
@@ -212,8 +223,10 @@ def _bad(outcome: InputOutcome) -> bool:
     return outcome.status != "equal"
 
 
-def _crashed(outcome: InputOutcome) -> bool:
-    return outcome.status == "candidate-failed" and not outcome.out_of_bounds
+def _wrong(outcome: InputOutcome) -> bool:
+    if outcome.status == "candidate-failed":
+        return not outcome.out_of_bounds
+    return outcome.status == "different" and not outcome.inputs_changed and not outcome.check
 
 
 def _check(evidence: Evidence, tried: Sequence[Tried], is_bad: Callable[[InputOutcome], bool], *words: str) -> str:

@@ -98,11 +98,12 @@ async def _verify(
             if before.error:
                 raise UsageError(f"The original does not compile for {session.arch}: {before.error}")
             trialled = await gate.check(subject.program(text), candidate_kernel=other)
+            verdict = await gate.sanitised(subject.program(text), trialled.verdict)
     result = VerifyResult(
-        trialled.verdict, kernel, candidate.analysis.file, trialled.failing_input, trialled.difference, reference or ""
+        verdict, kernel, candidate.analysis.file, trialled.failing_input, trialled.difference, reference or ""
     )
     emit(output_format, lambda: verify_json(result), lambda: verify_text(result))
-    return 0 if trialled.verdict.accepted else 1
+    return 0 if verdict.accepted else 1
 
 
 def _gate(subject: Subject, session: Session, again: Again | None, reference: ReferenceFile | None) -> Gate:
