@@ -8,24 +8,27 @@ original's place: whatever the original can be told, the candidate must understa
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call, RecordedLaunch, Scalar, Tensor, Value
-from tritonforge.domain.messages import Compare, MeasureExtents, Program, Tolerance
+from tritonforge.domain.messages import CallExtents, Compare, MeasureExtents, Program, Tolerance
 from tritonforge.jobs import Worker
 from tritonforge.verify.direct_buffers import fitted, least_spans, roomy
 from tritonforge.verify.direct_grid import integers
 from tritonforge.verify.direct_plan import (
     LARGEST_TILE,
     MOST_PROGRAMS,
+    Launch,
     Plan,
-    Sizes,
     Wish,
     base,
     has_nested_tensors,
     plan_of,
+    steps,
+    unchecked,
     wishes,
 )
 from tritonforge.verify.inputs import Variation
@@ -160,40 +163,47 @@ class _Trial:
         self.notes: list[str] = []
 
     async def explore(self, worker: Worker, program: Program) -> list[Variation]:
-        plan = self.plan
-        bases = [base(plan, even=even) for even in (False, True)]
-        tried = await self._measure(worker, program, bases)
-        chosen = next((found for found in tried if found is not None), None)
-        if chosen is None:
+        """Return what both kernels can be launched with; `notes` say what cannot."""
+        even = not await self._checks_sizes(worker, program)
+        (first, *_) = await self._measure(worker, program, [base(self.plan, even=even)])
+        if first is None and not even:
+            even = True
+            (first, *_) = await self._measure(worker, program, [base(self.plan, even=True)])
+        if first is None:
             return []
-        even = tried[0] is None
-        first, overlapping = chosen
-        self.notes.clear()
-        if even:
-            self.notes.append("the original's kernel does not check its sizes: it was launched on even ones only")
-        more = [(w, s, t) for w, s, t in wishes(plan, even=even) if self._same_grid(w)]
-        rest = await self._measure(worker, program, more, overlaps=overlapping)
+        more = [launch for launch in wishes(self.plan, even=even) if self._same_grid(launch[0])]
+        rest = await self._measure(worker, program, more, first[1])
         calls = [found[0] for found in rest if found is not None]
-        return [first, *_poisoned(first, self.plan.tile, self.seed), *_hostile(calls, self.plan.tile)][:MOST_VARIATIONS]
+        tile = self.plan.tile
+        return [first[0], *_poisoned(first[0], tile, self.seed), *_hostile(calls, tile)][:MOST_VARIATIONS]
+
+    async def _checks_sizes(self, worker: Worker, program: Program) -> bool:
+        launches, varied = steps(self.plan)
+        calls = [self._roomy(launch) for launch in launches]
+        fit = [call for call, (wish, _, _) in zip(calls, launches, strict=True) if call and self._few(wish)]
+        if not varied or len(fit) < len(launches):
+            return True
+        found = (await worker.run(MeasureExtents(program, tuple(fit)))).extents
+        size = "" if any(one.error for one in found) else unchecked(self.plan, varied, found)
+        if size:
+            self.notes.append(f"the original's kernel does not check {size}: direct launches divide evenly")
+        return not size
 
     async def _measure(
-        self,
-        worker: Worker,
-        program: Program,
-        wanted: Sequence[tuple[Wish, Sizes, Mapping[int, int]]],
-        *,
-        overlaps: bool = True,
-    ) -> list[tuple[Variation, bool] | None]:
-        """Return each launch with buffers that fit, None for what the original cannot do."""
-        out: list[tuple[Variation, bool] | None] = [None] * len(wanted)
+        self, worker: Worker, program: Program, wanted: Sequence[Launch], first: CallExtents | None = None
+    ) -> list[tuple[Variation, CallExtents] | None]:
+        """Return each launch with buffers that fit, None for what the original cannot do.
+
+        `first` is what the launch touches of which these are variations.
+        """
+        out: list[tuple[Variation, CallExtents] | None] = [None] * len(wanted)
         calls: dict[int, Call] = {}
-        for index, (wish, sizes, top) in enumerate(wanted):
-            programs = wish.grid[0] * wish.grid[1] * wish.grid[2]
-            call = roomy(self.plan, wish, sizes, top, function=self.function, seed=self.seed + index)
-            if programs > MOST_PROGRAMS or not self._same_grid(wish):
-                self._skip(wish, f"its grid of {programs:,} programs cannot be made smaller or is another then")
+        for index, launch in enumerate(wanted):
+            call = self._roomy(launch)
+            if not self._few(launch[0]) or not self._same_grid(launch[0]):
+                self._skip(launch[0], f"its grid {list(launch[0].grid)} is too large, or another for the candidate")
             elif call is None:
-                self._skip(wish, "it takes too much memory")
+                self._skip(launch[0], "it takes too much memory")
             else:
                 calls[index] = call
         if not calls:
@@ -201,20 +211,20 @@ class _Trial:
         result = await worker.run(MeasureExtents(program, tuple(calls.values())))
         for (index, call), found in zip(calls.items(), result.extents, strict=True):
             wish, sizes, top = wanted[index]
-            least: dict[str, int] | None = {}
-            if found.error:
-                self._skip(wish, f"the original fails: {found.error}")
-                continue
-            if found.overlapping and not overlaps:
-                self._skip(wish, "what the original writes overlaps")
+            problem = _problem(wish, found, first)
+            if problem:
+                self._skip(wish, problem)
                 continue
             least = least_spans(self.plan, found, sizes, top)
-            if least is None and wish.judged:
-                self._skip(wish, "the original leaves what its sizes span")
-                continue
-            fitting = fitted(self.plan, wish, found, least or {}, sizes, function=self.function, seed=call.seed)
-            out[index] = Variation(fitting, f"direct launch: {wish.about}"), found.overlapping
+            fitting = fitted(self.plan, wish, found, least, sizes, function=self.function, seed=call.seed)
+            out[index] = Variation(fitting, f"direct launch: {wish.about}"), found
         return out
+
+    def _roomy(self, launch: Launch) -> Call | None:
+        return roomy(self.plan, *launch, function=self.function, seed=self.seed)
+
+    def _few(self, wish: Wish) -> bool:
+        return math.prod(wish.grid) <= MOST_PROGRAMS
 
     def _same_grid(self, wish: Wish) -> bool:
         """Tell whether both kernels' hosts would give this launch the same grid."""
@@ -223,6 +233,16 @@ class _Trial:
 
     def _skip(self, wish: Wish, why: str) -> None:
         self.notes.append(f"a direct launch with {wish.about} is left out: {why}")
+
+
+def _problem(wish: Wish, found: CallExtents, first: CallExtents | None) -> str:
+    if found.error:
+        return f"the original fails: {found.error}"
+    if first is not None and found.overlapping and not first.overlapping:
+        return "what the original writes overlaps"
+    before = {b.parameter: b.high for b in first.buffers if b.high} if first is not None and wish.within else {}
+    further = [b.parameter for b in found.buffers if b.high > before.get(b.parameter, b.high)]
+    return f"the original then goes further in {further[0]}" if further else ""
 
 
 def _poisoned(first: Variation, tile: int, seed: int) -> Iterator[Variation]:

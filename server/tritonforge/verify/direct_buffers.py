@@ -11,10 +11,10 @@ import numpy as np
 
 from tritonforge.domain.launch import Call, Distribution, ExactValues, KernelLaunch, Scalar, Tensor, Value, ValuePolicy
 from tritonforge.domain.messages import CallExtents
-from tritonforge.verify.direct_plan import Plan, Sizes, Wish
+from tritonforge.verify.direct_plan import UNTOLD, Plan, Sizes, Wish
 from tritonforge.verify.resizing import is_floating
 
-_LAST_OFFSET = 64
+_LAST_OFFSET = 20
 MOST_ELEMENTS = 1 << 22
 
 
@@ -35,20 +35,13 @@ def fitted(
     return _call(plan, wish, highs, unread, sizes, function=function, seed=seed)
 
 
-def least_spans(plan: Plan, found: CallExtents, sizes: Sizes, top: Mapping[int, int]) -> dict[str, int] | None:
-    """Return how much of each buffer the sizes span at least, or None when the original leaves what they span.
+def least_spans(plan: Plan, found: CallExtents, sizes: Sizes, top: Mapping[int, int]) -> dict[str, int]:
+    """Return how much the sizes span of those buffers that the original does not touch to the end.
 
     A kernel that reads only part of a tensor may be replaced by one that reads more of it, but none beyond it.
     """
-    least: dict[str, int] = {}
-    for buffer in found.buffers:
-        spans = plan.highs(buffer.parameter, sizes, top)
-        if not buffer.high or buffer.high in spans:
-            continue
-        if buffer.high > min(spans):
-            return None
-        least[buffer.parameter] = min(spans)
-    return least
+    least = {b.parameter: min(plan.highs(b.parameter, sizes, top), default=0) for b in found.buffers if b.high}
+    return {b.parameter: least[b.parameter] for b in found.buffers if b.high and b.high < least[b.parameter]}
 
 
 def _call(
@@ -63,8 +56,8 @@ def _call(
 ) -> Call:
     launch = plan.launch
     shared = _shared(plan)
-    smallest = min(sizes.values(), default=0)
-    largest = max((plan.recorded[s] for s in plan.sizes), default=0)
+    smallest = min([*sizes.values(), UNTOLD])
+    largest = max((d.extent for dimensions in plan.dimensions.values() for d in dimensions), default=0)
     keywords: list[tuple[str, Value]] = []
     for name, value in (*launch.arguments, *launch.constexprs):
         if isinstance(value, Tensor):

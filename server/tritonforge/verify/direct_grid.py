@@ -17,7 +17,7 @@ from tritonforge.domain.launch import RecordedLaunch, Scalar, Tensor, tensors_of
 
 Names = Mapping[str, int]
 
-FEW_ROWS = 5
+FEW_ROWS = 3
 """Programs along an axis whose length no argument tells the kernel, where it is as long as a tensor is."""
 
 
@@ -25,8 +25,8 @@ FEW_ROWS = 5
 class Axis:
     """One axis of a grid: its extent for given values of the parameters, and which of them it reads.
 
-    `grows` names the size that alone makes it longer, if one does. `unknown`: nothing explains it, and it stays
-    `recorded`; `rows`: it is as long as a tensor, which the kernel is not told, and may be shorter.
+    `grows` names the size that alone makes it longer, if one does. `rows`: a length that the kernel is not told is in
+    it, of that many recorded, of which `few` are enough. What nothing explains stays as recorded.
     """
 
     extent: Callable[[Names], int]
@@ -34,8 +34,8 @@ class Axis:
     grows: str = ""
     whole: bool = False
     """Whether the axis has a program for each unit of `grows`."""
-    unknown: bool = False
     rows: int = 0
+    few: int = 0
     ties: tuple[frozenset[str], ...] = ()
     """Sizes of which only one is followed, but the numbers do not say which: they must stay equal."""
 
@@ -62,11 +62,18 @@ def axes_of(
     found: list[Axis] = []
     for index in range(3):
         own = written[index] if written else None
-        if own is not None and all(_gives(own, one, index) for one in (launch, *same)):
+        if own is not None and (own.rows or all(_gives(own, one, index) for one in (launch, *same))):
             found.append(own)
         else:
-            found.append(_explained(launch, same, index, sizes))
+            taken = frozenset().union(*(axis.reads for axis in found))
+            found.append(_explained(launch, same, index, [s for s in sizes if s not in taken]))
     return found[0], found[1], found[2]
+
+
+def read_by_grid(kernel: Kernel, launch: RecordedLaunch) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the parameters that the source of the launch's grid names, and those of them that are a whole axis."""
+    axes = [axis for axis in _written(kernel, launch) or () if axis is not None]
+    return frozenset().union(*(a.reads for a in axes)), frozenset(a.grows for a in axes if a.whole)
 
 
 def _gives(axis: Axis, launch: RecordedLaunch, index: int) -> bool:
@@ -89,8 +96,9 @@ def _explained(launch: RecordedLaunch, evidence: Sequence[RecordedLaunch], index
             return Axis(first.extent, first.reads, first.grows, first.whole, ties=ties)
     extents = {n for _, value in launch.arguments for t in tensors_of(value) for n in t.shape}
     if recorded in extents or any(recorded == math.prod(t.shape[:i]) for t in _tensors(launch) for i in (2, 3)):
-        return Axis(lambda _names: min(recorded, FEW_ROWS), rows=recorded)
-    return Axis(lambda _names: recorded, unknown=True)
+        few = min(recorded, FEW_ROWS)
+        return Axis(lambda _names: few, rows=recorded, few=few)
+    return Axis(lambda _names: recorded)
 
 
 def _tensors(launch: RecordedLaunch) -> Iterator[Tensor]:
@@ -139,11 +147,16 @@ def _product(a: Callable[[Names], int], b: Callable[[Names], int]) -> Callable[[
     return lambda names: a(names) * b(names)
 
 
-def _written(kernel: Kernel, launch: RecordedLaunch) -> tuple[Axis | None, ...] | None:
-    """Read the axes off the source of the launch's site; None for an axis, or for all, that cannot be followed."""
+def site_of(kernel: Kernel, launch: RecordedLaunch) -> LaunchSite | None:
+    """Return the place in the source that made a launch."""
     sites = [s for s in kernel.launch_sites if (s.host or "") == launch.call_site.function]
     on_line = [s for s in sites if s.range.start.line <= launch.call_site.line <= s.range.end.line]
-    site = next(iter(on_line or sites), None)
+    return next(iter(on_line or sites), None)
+
+
+def _written(kernel: Kernel, launch: RecordedLaunch) -> tuple[Axis | None, ...] | None:
+    """Read the axes off the source of the launch's site; None for an axis, or for all, that cannot be followed."""
+    site = site_of(kernel, launch)
     if site is None:
         return None
     try:
@@ -154,43 +167,72 @@ def _written(kernel: Kernel, launch: RecordedLaunch) -> tuple[Axis | None, ...] 
         body = body.body
     items = body.elts if isinstance(body, (ast.Tuple, ast.List)) else [body]
     one: list[ast.expr] = [ast.Constant(1)] * 3
-    return tuple(_followed(item, site, kernel) for item in [*items, *one][:3])
+    return tuple(
+        _Reading(site, kernel).axis(item, launch, extent)
+        for item, extent in zip([*items, *one][:3], launch.grid, strict=True)
+    )
 
 
-def _followed(node: ast.expr, site: LaunchSite, kernel: Kernel) -> Axis | None:
-    named = {_plain(text): name for name, text in site.arguments}
-    named.update({_plain(v.text): name for name, v in site.constexprs if not v.text.lstrip("-").isdigit()})
-    constexprs = {p.name for p in kernel.parameters if p.constexpr}
-    reads: set[str] = set()
+class _Reading:
+    """Follows one axis of a grid in the source of a launch site."""
 
-    def build(at: ast.expr) -> Callable[[Names], int]:
+    def __init__(self, site: LaunchSite, kernel: Kernel) -> None:
+        # What is passed in a star goes by the parameters' own names, if by any; the recorded numbers tell.
+        self._named = {p.name: p.name for p in kernel.parameters}
+        self._named.update({_plain(text): name for name, text in site.arguments})
+        self._named.update({_plain(v.text): n for n, v in site.constexprs if not v.text.lstrip("-").isdigit()})
+        self._constexprs = {p.name for p in kernel.parameters if p.constexpr}
+        self._reads: set[str] = set()
+        self._untold = ""
+
+    def axis(self, node: ast.expr, launch: RecordedLaunch, recorded: int) -> Axis | None:
+        """Return the axis, None when the source does not say enough.
+
+        One name that is no argument of the kernel (a batch) is found from the number of programs.
+        """
+        try:
+            extent = self._build(node)
+        except KeyError:
+            return None
+        own = [name for name in self._reads if name not in self._constexprs]
+        grows = own[0] if len(own) == 1 else ""
+        reads, whole = frozenset(self._reads), ast.unparse(node) in self._named
+        if not self._untold:
+            return Axis(extent, reads, grows, whole)
+        try:
+            rows = next((n for n in range(1, recorded + 1) if extent({**integers(launch), "": n}) == recorded), None)
+        except (KeyError, ZeroDivisionError):
+            return None
+        if rows is None:
+            return None
+        few = min(rows, 1 if self._reads else FEW_ROWS)
+        return Axis(lambda names: extent({**names, "": few}), reads, grows, rows=rows, few=few)
+
+    def _build(self, at: ast.expr) -> Callable[[Names], int]:
+        text = ast.unparse(at)
         if isinstance(at, ast.Constant) and type(at.value) is int:
             number = at.value
             return lambda _names: number
-        if isinstance(at, ast.Subscript) and isinstance(at.slice, ast.Constant) and at.slice.value in constexprs:
-            name = str(at.slice.value)
-            reads.add(name)
-            return _value(name)
-        name = named.get(ast.unparse(at), "")
-        if name:
-            reads.add(name)
-            return _value(name)
+        if isinstance(at, ast.Subscript) and isinstance(at.slice, ast.Constant) and at.slice.value in self._constexprs:
+            return self._read(str(at.slice.value))
+        if text in self._named:
+            return self._read(self._named[text])
         if isinstance(at, ast.BinOp) and type(at.op) in _OPERATORS:
-            left, right, apply = build(at.left), build(at.right), _OPERATORS[type(at.op)]
+            left, right, apply = self._build(at.left), self._build(at.right), _OPERATORS[type(at.op)]
             return lambda names: apply(left(names), right(names))
         if isinstance(at, ast.Call) and not at.keywords:
             function = _FUNCTIONS.get(ast.unparse(at.func).rpartition(".")[2])
             if function is not None:
-                given = [build(a) for a in at.args]
+                given = [self._build(a) for a in at.args]
                 return lambda names: function(*(g(names) for g in given))
-        raise KeyError(ast.unparse(at))
+        if self._untold not in ("", text):
+            raise KeyError(text)
+        self._untold = text
+        return _value("")
 
-    try:
-        extent = build(node)
-    except KeyError:
-        return None
-    own = [name for name in reads if name not in constexprs]
-    return Axis(extent, frozenset(reads), own[0] if len(own) == 1 else "", whole=ast.unparse(node) in named)
+    def _read(self, name: str) -> Callable[[Names], int]:
+        self._reads.add(name)
+        return _value(name)
 
 
 def _plain(text: str) -> str:

@@ -15,7 +15,8 @@ from typing import Literal
 
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import RecordedLaunch, Scalar, Tensor, tensors_of
-from tritonforge.verify.direct_grid import Axis, axes_of, integers
+from tritonforge.domain.messages import CallExtents
+from tritonforge.verify.direct_grid import Axis, axes_of, integers, read_by_grid, site_of
 from tritonforge.verify.resizing import SMALLEST
 
 Layout = Literal["rows", "tight", "elements", "transposed"]
@@ -25,7 +26,10 @@ Changes = Mapping[str, int | float | bool]
 LARGEST_TILE = 2048
 MOST_PROGRAMS = 128
 """A launch with more programs takes too long to interpret: a program takes some ten milliseconds."""
+UNTOLD = 24
+"""So many rows has a tensor whose length the kernel is not told: a table that is looked up in."""
 _MOST_GROWN = 64
+_MOST_STEPPED = 4
 _MOST_SLACK = 1 << 18
 _PAD = 3
 _LEAST_TILE = 16
@@ -36,14 +40,17 @@ _STEP = 6
 class Wish:
     """A launch to try: the values of those parameters that change, and its grid.
 
-    `judged`: whether the original must stay within what the sizes span, because a kernel that does not check them may
-    only be given sizes that divide evenly.
+    `within`: whether the original may touch no more than in the base launch, as it does with a promise not kept.
     """
 
     about: str
     values: Changes
     grid: tuple[int, int, int]
-    judged: bool = False
+    within: bool = False
+
+
+Launch = tuple[Wish, Sizes, Mapping[int, int]]
+"""A wish with its sizes and the largest new stride for each recorded one."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,8 @@ class Plan:
     tile: int
     dimensions: Mapping[str, tuple[Dimension, ...]]
     """Of each tensor argument, without extents of one and what is broadcast."""
+    strided: tuple[str, ...]
+    """The tensors whose strides the kernel is told."""
 
     @cached_property
     def recorded(self) -> Mapping[str, int]:
@@ -76,13 +85,14 @@ class Plan:
         return integers(self.launch)
 
     @cached_property
-    def _whole(self) -> frozenset[str]:
+    def whole(self) -> frozenset[str]:
+        """The sizes that count programs."""
         return frozenset(axis.grows for axis in self.axes if axis.whole)
 
     def ragged(self) -> dict[str, int]:
         """Return small sizes, all different and off every boundary."""
         return self._tied({
-            s: min(self.recorded[s], 5 + 2 * i if s in self._whole else 19 + _STEP * i)
+            s: min(self.recorded[s], 3 + 2 * i if s in self.whole else 19 + _STEP * i)
             for i, s in enumerate(self.sizes)
         })  # fmt: skip
 
@@ -91,7 +101,7 @@ class Plan:
         long = self.tile + self.tile // 2 + 5
         small = self.ragged()
         return self._tied(
-            {s: small[s] if s in self._whole else min(self.recorded[s], long + 2 * i) for i, s in enumerate(self.sizes)}
+            {s: small[s] if s in self.whole else min(self.recorded[s], long + 2 * i) for i, s in enumerate(self.sizes)}
         )
 
     def even(self) -> dict[str, int]:
@@ -100,7 +110,7 @@ class Plan:
 
         def multiple(i: int, size: str) -> int:
             recorded = self.recorded[size]
-            if size in self._whole or recorded % _LEAST_TILE:
+            if size in self.whole or recorded % _LEAST_TILE:
                 return small[size]
             return min(recorded, self.tile * (1 + i % 2))
 
@@ -120,11 +130,13 @@ class Plan:
 
     def extents(self, name: str, sizes: Sizes) -> list[tuple[tuple[int, ...], int]]:
         """Return what each dimension of a tensor may be long under `sizes`, with its recorded stride."""
-        rows = {axis.rows: axis.extent({}) for axis in self.axes if axis.rows}
+        rows = {axis.rows: axis.few for axis in self.axes if axis.rows}
+        told = {value for name, value in self.recorded.items() if name not in self.strides}
 
         def options(extent: int) -> tuple[int, ...]:
             found = {sizes[s] for s in sizes if self.recorded[s] == extent}
-            return tuple(sorted(found)) or (rows.get(extent, extent),)
+            untold = extent if extent < SMALLEST or extent in told else min(extent, UNTOLD)
+            return tuple(sorted(found)) or (rows.get(extent, untold),)
 
         return [(options(d.extent), d.stride) for d in self.dimensions[name]]
 
@@ -135,8 +147,10 @@ class Plan:
         `elements`: gaps between elements too; `transposed`: the recorded order of dimensions reversed.
         """
         carried = {self.recorded[s] for s in self.strides} - {0}
-        implicit = sorted({d.stride for ds in self.dimensions.values() for d in ds} - carried)
-        order = [*implicit, *sorted(carried, reverse=how == "transposed")]
+        implicit = {d.stride for name in self.strided for d in self.dimensions[name]} - carried
+        order = (
+            [*sorted(implicit), *sorted(carried, reverse=True)] if how == "transposed" else sorted(implicit | carried)
+        )
         top: dict[int, int] = {}
         out: dict[str, int] = {}
         for stride in order:
@@ -156,7 +170,7 @@ class Plan:
 
     def _needed(self, stride: int, sizes: Sizes, top: Mapping[int, int]) -> int:
         needed = 1
-        for name in self.dimensions:
+        for name in self.strided:
             found = self.extents(name, sizes)
             if any(s == stride for _, s in found):
                 inner = sum((max(n) - 1) * top[s] for n, s in found if s in top)
@@ -172,7 +186,8 @@ class Plan:
         out: set[int] = set()
         for extents in itertools.islice(itertools.product(*(n for n, _ in found)), 64):
             strides = [s for _, s in found]
-            out.add(1 + sum((n - 1) * top[s] for n, s in zip(extents, strides, strict=True)))
+            if name in self.strided and all(s in top for s in strides):
+                out.add(1 + sum((n - 1) * top[s] for n, s in zip(extents, strides, strict=True)))
             out.add(math.prod(extents))
         return out
 
@@ -197,15 +212,19 @@ def plan_of(kernel: Kernel, launch: RecordedLaunch, evidence: Sequence[RecordedL
     steps = {s for t in tensors.values() for s in t.strides}
     sizes, strides, others = [], [], []
     values = {name: v.value for name, v in launch.arguments if isinstance(v, Scalar) and type(v.value) is int}
+    site = site_of(kernel, launch)
+    texts = dict(site.arguments) if site else {}
+    counted, whole = read_by_grid(kernel, launch)
     for name, value in values.items():
-        parameter = kernel.parameter(name)
-        is_step = parameter is not None and parameter.role == "stride"
-        if value in steps and (is_step or "stride" in name.lower() or value not in spans):
+        if value in steps and name not in counted and _is_stride(kernel, name, value, texts.get(name, "")):
             strides.append(name)
-        elif value in spans and value >= SMALLEST:
+        elif (value in spans and value >= SMALLEST) or (name in whole and value > 1):
             sizes.append(name)
         else:
             others.append(name)
+    owners = {texts[s].partition(".stride(")[0] for s in strides if ".stride(" in texts.get(s, "")}
+    owned = tuple(name for name in tensors if texts.get(name) in owners)
+    known_owners = all(".stride(" in texts.get(s, "") for s in strides) and len(owned) == len(owners)
     given = [(name, v.value) for name, v in launch.arguments if isinstance(v, Scalar)]
     meaning = {p.name for p in kernel.parameters if p.role == "meaning" and p.name not in kernel.heuristics}
     chosen = [(name, v.value) for name, v in launch.constexprs if isinstance(v, Scalar) and name in meaning]
@@ -221,7 +240,17 @@ def plan_of(kernel: Kernel, launch: RecordedLaunch, evidence: Sequence[RecordedL
         flags=tuple(name for name, v in (*given, *chosen) if type(v) is bool),
         tile=max(_LEAST_TILE, min(tile, LARGEST_TILE)),
         dimensions={name: _dimensions(t, known) for name, t in tensors.items()},
+        strided=owned if known_owners else tuple(tensors),
     )
+
+
+def _is_stride(kernel: Kernel, name: str, value: int, text: str) -> bool:
+    """Tell a stride by the source that gives it, by its name, or by what the kernel does with it."""
+    if ".stride(" in text or "stride" in name.lower():
+        return True
+    parameter = kernel.parameter(name)
+    only_multiplied = parameter is not None and parameter.role == "stride"
+    return only_multiplied and value >= SMALLEST and not any(w in text for w in (".shape", ".size(", "//"))
 
 
 def _stretches(n: int) -> list[tuple[int, int]]:
@@ -240,22 +269,62 @@ def _dimensions(tensor: Tensor, sizes: set[int]) -> tuple[Dimension, ...]:
     return tuple(found)
 
 
-def base(plan: Plan, *, even: bool) -> tuple[Wish, dict[str, int], dict[int, int]]:
-    """Return the launch that shows whether the original checks its sizes, with those sizes and its layout."""
+def base(plan: Plan, *, even: bool) -> Launch:
+    """Return the launch that others are variations of."""
     sizes = plan.even() if even else plan.ragged()
     strides, top = plan.layout(sizes, "rows")
     about = "padded rows, sizes that divide evenly" if even else "padded rows, sizes off every boundary"
-    return _wish(plan, about, {**sizes, **strides}, judged=True), sizes, top
+    return _wish(plan, about, {**sizes, **strides}), sizes, top
 
 
-def wishes(plan: Plan, *, even: bool) -> tuple[tuple[Wish, Sizes, Mapping[int, int]], ...]:
+def steps(plan: Plan) -> tuple[tuple[Launch, ...], tuple[tuple[str, int], ...]]:
+    """Return launches that show which sizes the original checks: what it touches follows those, one by one.
+
+    The first has the sizes of `base`; then come two for each size that is no number of programs: one more, and a tile
+    more, whose names and distances are the second value. All have the same strides.
+    """
+    sizes = plan.ragged()
+    far = {s: min(plan.tile, plan.recorded[s] - sizes[s]) for s in sizes if s not in plan.whole}
+    varied = [(s, n) for s, n in far.items() if n > 1][:_MOST_STEPPED]
+    strides, top = plan.layout({**sizes, **{s: sizes[s] + n for s, n in varied}}, "rows")
+    chosen = [sizes, *({**sizes, s: sizes[s] + by} for s, n in varied for by in (1, n))]
+    launches = tuple((_wish(plan, "other sizes", {**one, **strides}), one, top) for one in chosen)
+    return launches, tuple(varied)
+
+
+def unchecked(plan: Plan, varied: Sequence[tuple[str, int]], found: Sequence[CallExtents]) -> str:
+    """Name a size that the original does not check, if there is one: it works on whole tiles, whatever the size says.
+
+    Args:
+        plan: the launch.
+        varied: the sizes and distances of `steps`.
+        found: what the launches of `steps` touch.
+    """
+    first = _highs(found[0])
+    for index, (size, distance) in enumerate(varied):
+        near, far = _highs(found[1 + 2 * index]), _highs(found[2 + 2 * index])
+        follows = [b for b in first if near[b] != first[b]]
+        uneven = [b for b in first if far[b] - first[b] != distance * (near[b] - first[b])]
+        # A buffer that is as long as this size, and no other, has to follow it.
+        alone = [s for s in plan.sizes if plan.recorded[s] == plan.recorded[size]] == [size]
+        own = [b for b, ds in plan.dimensions.items() if alone and any(d.extent == plan.recorded[size] for d in ds)]
+        if uneven or not follows or any(b in first and b not in follows for b in own):
+            return size
+    return ""
+
+
+def _highs(found: CallExtents) -> dict[str, int]:
+    return {b.parameter: b.high for b in found.buffers}
+
+
+def wishes(plan: Plan, *, even: bool) -> tuple[Launch, ...]:
     """Return the other launches to try, each with its sizes and layout, the most telling first."""
     sizes = plan.even() if even else plan.ragged()
-    out: list[tuple[Wish, Sizes, Mapping[int, int]]] = [base(plan, even=even)]
+    out: list[Launch] = [base(plan, even=even)]
 
-    def add(about: str, chosen: Sizes, how: Layout, changed: Changes | None = None, *, judged: bool = False) -> None:
+    def add(about: str, chosen: Sizes, how: Layout, changed: Changes | None = None, *, within: bool = False) -> None:
         strides, top = plan.layout(chosen, how)
-        wish = _wish(plan, about, {**chosen, **strides, **(changed or {})}, judged=judged)
+        wish = _wish(plan, about, {**chosen, **strides, **(changed or {})}, within=within)
         if math.prod(wish.grid) <= MOST_PROGRAMS and all(wish.values != one.values for one, _, _ in out):
             out.append((wish, chosen, top))
 
@@ -276,14 +345,14 @@ def wishes(plan: Plan, *, even: bool) -> tuple[tuple[Wish, Sizes, Mapping[int, i
     constexprs = {n: v.value for n, v in plan.launch.constexprs if isinstance(v, Scalar)}
     for name in plan.flags[:2]:
         flipped = not {**numbers, **constexprs}[name]
-        add(f"{name}={flipped}", sizes, "rows", {name: flipped}, judged=True)
+        add(f"{name}={flipped}", sizes, "rows", {name: flipped}, within=True)
     if plan.sizes and not even:
         add("sizes of one", dict.fromkeys(plan.sizes, 1), "tight")
     return tuple(out[1:])
 
 
-def _wish(plan: Plan, about: str, values: Changes, *, judged: bool = False) -> Wish:
-    return Wish(about, values, plan.grid(values), judged)
+def _wish(plan: Plan, about: str, values: Changes, *, within: bool = False) -> Wish:
+    return Wish(about, values, plan.grid(values), within)
 
 
 def _neighbour(value: int) -> int:
