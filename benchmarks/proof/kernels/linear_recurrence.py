@@ -39,10 +39,7 @@ def linear_recurrence_kernel(
     for start in range(0, time, BLOCK_T):
         t = start + steps
         at = batch * stride_batch + t[:, None] * stride_time + cols[None, :]
-        if EVEN_CHANNELS:
-            mask = (t[:, None] < time) & (cols[None, :] >= 0)
-        else:
-            mask = (t[:, None] < time) & valid[None, :]
+        mask = (t[:, None] < time) & (cols[None, :] >= 0 if EVEN_CHANNELS else valid[None, :])
         a = tl.load(a_ptr + at, mask=mask, other=1.0).to(tl.float32)
         b = tl.load(b_ptr + at, mask=mask, other=0.0).to(tl.float32)
         decay, driven = tl.associative_scan((a, b), 0, compose)

@@ -79,7 +79,7 @@ INPUTS = {
     "far_apart": far_apart,
     "hidden": hidden_classes,
     "specials": specials,
-    "many_rows": lambda: arguments(rows=300, classes=3),
+    "many_rows": lambda: arguments(rows=140, classes=3),
     "half": lambda: (*arguments(dtype=torch.float16), -100, 0.1),
     "bf16": lambda: arguments(dtype=torch.bfloat16),
     "int32_labels": lambda: (arguments()[0], arguments()[1].int()),

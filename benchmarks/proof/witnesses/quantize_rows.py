@@ -65,7 +65,7 @@ INPUTS = {
     "basic": arguments,
     "aligned": lambda: arguments(8, 256),
     "narrow": lambda: arguments(5, 1),
-    "tall": lambda: arguments(2100, 3),
+    "tall": lambda: arguments(540, 3),
     "halves": halves,
     "largest_last": largest_last,
     "largest_first": largest_first,

@@ -68,7 +68,7 @@ INPUTS = {
     "aligned": lambda: arguments(3, 8, 16),
     "one_head": lambda: arguments(3, 1, 1),
     "many_heads": lambda: arguments(2, 19, 8),
-    "many_tokens": lambda: arguments(1100, 1, 2),
+    "many_tokens": lambda: arguments(140, 1, 2),
     "conjugate": lambda: (*arguments(), True),
     "token_gaps": token_gaps,
     "heads_first": heads_first,
