@@ -18,9 +18,9 @@ from typing import Any
 os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported
 
 import torch
-from cases import Case, case
+from cases import Case, Host, case
 from corpus import ROOT, Subject, load
-from running import Ran, import_file, run
+from running import Ran, import_file, leaves, run
 from triton.runtime.jit import mangle_type
 
 SECONDS = 120.0
@@ -32,7 +32,8 @@ def allclose(original: Ran, candidate: Ran) -> bool:
     def close(want: Any, got: Any) -> bool:
         if not isinstance(want, torch.Tensor):
             return bool(want == got)
-        return want.shape == got.shape and torch.allclose(got.double(), want.double(), rtol=1e-2, atol=1e-2)
+        same = want.shape == got.shape
+        return same and bool(torch.allclose(got.double(), want.double(), rtol=1e-2, atol=1e-2))
 
     return _ran(original, candidate) and all(map(close, original.values, candidate.values))
 
@@ -55,9 +56,11 @@ def _ran(original: Ran, candidate: Ran) -> bool:
 def _returned(subject: Subject, file: Path, typical: Case) -> Ran:
     ran = run(file, subject.host, typical, schedule="in order", side=None, seconds=SECONDS)
     (call,) = typical.calls
-    inputs = len(call.args)  # arguments of such a call are tensors and scalars, which come last
-    kept = ran.values[: len(ran.values) - inputs] or ran.values  # a function that returns nothing is judged by them
-    return Ran(kept, failure=ran.failure)
+    assert isinstance(call, Host)
+    inputs = len(leaves((call.args, call.kwargs)))  # what the arguments hold afterwards comes last
+    returned = ran.values[: len(ran.values) - inputs]
+    changed = not any(isinstance(one, torch.Tensor) for one in returned)  # a function that works in place
+    return Ran(ran.values if changed else returned, failure=ran.failure)
 
 
 def main() -> None:

@@ -68,7 +68,8 @@ def _launch(executor: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: R
         grid = executor.grid(bound) if callable(executor.grid) else executor.grid
         grid = (*grid, *(1,) * (3 - len(grid)))
         ti.interpreter_builder.set_grid_dim(*grid)
-        places: Sequence[Place] = Launches.only or list(itertools.product(*map(range, grid)))
+        nx, ny, nz = grid
+        places = Launches.only or list(itertools.product(range(nx), range(ny), range(nz)))
         Launches.programs += len(places)
         run(lambda: executor.fn(**bound), places)
     finally:

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ from tables import render
 
 HERE = Path(__file__).resolve().parent
 WITNESSED = HERE / "witnessed.json"
-MOST_REFUSED = 0.02
-"""The share of variants that may be refused."""
+MOST_WRONG = 0.02
+"""The share of variants that may be refused, and of mutants that may end without a verdict."""
 
 
 def witnesses(subjects: Sequence[Subject], options: argparse.Namespace) -> bool:
@@ -54,25 +54,26 @@ def gate(subjects: Sequence[Subject], options: argparse.Namespace) -> bool:
     """Judge everything, or a sample, and say where the gate is wrong."""
     wanted = _chosen(subjects, options)
     told = ["--target", options.target] + (["--seed", str(options.gate_seed)] if options.gate_seed is not None else [])
-    results = _collect("judging.py", wanted, told, options)
-    _store(options.results / "gate.json", results, options)
-    wrong = [item for item in wanted if _wrong(item, results, subjects)]
-    for item in wrong:
-        print(f"{item}: {'accepted' if results[item].get('accepted') else 'refused'}: {results[item].get('reason')}")
-    accepted = [item for item in wrong if results[item].get("accepted")]
-    variants = [item for item in wanted if not hasattr(_named(item, subjects), "witness")]
-    refused = len(wrong) - len(accepted)
-    print(
-        f"gate: {len(wanted)} judged, {len(accepted)} mutants accepted, {refused} of {len(variants)} variants refused"
-    )
-    return not accepted and refused <= MOST_REFUSED * len(variants)
+    mutants = {item for item in wanted if hasattr(_named(item, subjects), "witness")}
+
+    def tell(item: str, said: dict[str, Any]) -> None:
+        if _wrong(item, said, subjects):
+            print(f"{item}: {'accepted' if said.get('accepted') else 'refused'}: {said.get('reason')}", flush=True)
+
+    results = _collect("judging.py", wanted, told, options.results / "gate.json", options, tell)
+    accepted = [item for item in mutants if _wrong(item, results.get(item, {}), subjects)]
+    refused = [item for item in wanted if item not in mutants and _wrong(item, results.get(item, {}), subjects)]
+    silent = [item for item in mutants if results.get(item, {"error": True}).get("error")]
+    variants = len(wanted) - len(mutants)
+    print(f"gate: {len(accepted)} of {len(mutants)} mutants accepted ({len(silent)} without a verdict),", end=" ")
+    print(f"{len(refused)} of {variants} variants refused", flush=True)
+    # A gate that gives no verdict at all must not pass for one that refuses.
+    return not accepted and len(refused) <= MOST_WRONG * variants and len(silent) <= MOST_WRONG * len(mutants)
 
 
 def baselines(subjects: Sequence[Subject], options: argparse.Namespace) -> bool:
     """Ask the two baselines about everything."""
-    _store(
-        options.results / "baselines.json", _collect("baselines.py", _chosen(subjects, options), [], options), options
-    )
+    _collect("baselines.py", _chosen(subjects, options), [], options.results / "baselines.json", options)
     return True
 
 
@@ -92,24 +93,32 @@ def _chosen(subjects: Sequence[Subject], options: argparse.Namespace) -> list[st
     return sample(subjects, options.sample, options.seed) if options.sample else items(subjects)
 
 
-def _collect(script: str, wanted: Sequence[str], told: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
+def _collect(
+    script: str,
+    wanted: Sequence[str],
+    told: Sequence[str],
+    file: Path,
+    options: argparse.Namespace,
+    tell: Callable[[str, dict[str, Any]], None] | None = None,
+) -> dict[str, Any]:
+    """Run `script` over `wanted`; each result is kept in `file` at once, so that a run that is stopped loses none."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    before = json.loads(file.read_text())["items"] if file.exists() and not options.fresh else {}
+    about = {"date": time.strftime("%Y-%m-%d"), "target": options.target}
     results: dict[str, Any] = {}
 
     def done(said: dict[str, Any]) -> None:
-        results[said.pop("item")] = said
+        item = said.pop("item")
+        results[item] = said
+        file.write_text(json.dumps({**about, "items": {**before, **results}}, indent=1) + "\n")
+        if tell:
+            tell(item, said)
 
     groups = _by_kernel(wanted)
     if options.sample:  # few of each kernel: starting a session costs more than judging
         groups = [[item for group in groups[job :: options.jobs] for item in group] for job in range(options.jobs)]
     over(script, [g for g in groups if g], options=told, jobs=options.jobs, seconds=options.seconds, done=done)
-    return {item: results[item] for item in wanted if item in results}
-
-
-def _store(file: Path, results: dict[str, Any], options: argparse.Namespace) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    before = json.loads(file.read_text())["items"] if file.exists() and not options.fresh else {}
-    told = {"date": time.strftime("%Y-%m-%d"), "target": options.target}
-    file.write_text(json.dumps({**told, "items": {**before, **results}}, indent=1) + "\n")
+    return results
 
 
 def _by_kernel(wanted: Sequence[str]) -> list[list[str]]:
@@ -124,11 +133,11 @@ def _named(item: str, subjects: Sequence[Subject]) -> Any:
     return next(one for one in subjects if one.name == name).by_id[identity]
 
 
-def _wrong(item: str, results: dict[str, Any], subjects: Sequence[Subject]) -> bool:
+def _wrong(item: str, said: dict[str, Any], subjects: Sequence[Subject]) -> bool:
     one = _named(item, subjects)
     if getattr(one, "equivalent", ""):
         return False
-    return bool(results.get(item, {}).get("accepted")) is hasattr(one, "witness")
+    return bool(said.get("accepted")) is hasattr(one, "witness")
 
 
 def main() -> int:
