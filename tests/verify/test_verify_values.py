@@ -89,3 +89,11 @@ def test_outputs_and_integers_hold_no_families():
     output = tensor(19, 25, values=Distribution("uninitialised"))
     call = Call("", "m.py", "f", (output, tensor(25, dtype="int32"), tensor(25)))
     assert [path for path, _ in floating(call)] == [(2,)]
+
+
+def test_sums_are_long_where_values_are_adversarial_for_them():
+    m, k, k_too, n = places(PRODUCT)
+    chosen = variations(PRODUCT, Groups(((m,), (k, k_too), (n,))), tile=32, seed=1)
+    cancelling = [v.call.arguments for v in chosen if "terms that cancel" in v.about and "over a tile" in v.about]
+    assert cancelling
+    assert all(a.shape[1] > 32 for a, _ in cancelling)

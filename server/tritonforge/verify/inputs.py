@@ -102,13 +102,15 @@ def variations(
         for index in range(len(little)):
             sizes = [1 if at == index else size for at, size in enumerate(little)]
             made.add(sizes, "one size is one")
+    # Long sums are where order and accumulator matter; what several arguments share is what is summed over most often.
+    shared = [index for index in crossing if len({p.path for p in groups.groups[index] if p.axis >= 0}) > 1]
+    long_sums = shared or crossing
     for index, family in enumerate(ALONE):
-        # Long sums are where order and accumulator matter; each size that has a tile gets its turn.
         sizes = list(least)
-        if crossing:
-            at = crossing[index % len(crossing)]
+        if long_sums:
+            at = long_sums[index % len(long_sums)]
             sizes[at] = tile + tile // 2 + 2 * at + 5
-        made.add_family(sizes, family, "over a tile" if crossing else "")
+        made.add_family(sizes, family, "over a tile" if long_sums else "")
     for at in range(1, min(len(floating(call)), _MAX_POISONED)):
         made.add_hostile(wide, partial(poisoned, at=at, groups=groups.groups, tile=run), _POISONED)
     for turn in range(turns(call)):
