@@ -135,7 +135,8 @@ def buffer_of(name: str, tensor: Any) -> Buffer:
     start, size = int(storage.data_ptr()), int(storage.nbytes())
     item = int(tensor.element_size())
     # Elements are counted from where the tensor starts, as the kernel's own pointer does.
-    first = int(tensor.data_ptr())
+    # PyTorch gives an empty tensor no address, wherever its storage lies.
+    first = int(tensor.data_ptr()) or start + int(tensor.storage_offset()) * item
     return Buffer(name, min(start, first), start + size, item, (start + size - first) // item)
 
 
