@@ -3,6 +3,9 @@
 For each way in which a kernel is called (how many positional arguments, which names) one function is generated that
 reads shape, strides, dtype and alignment of tensors and takes other arguments as they are. Floats count by type only:
 learning rates and scales would otherwise make every launch a new one. Keys hold no tensor, so nothing is kept alive.
+
+Most of a key's time goes to what tensors say of themselves. So there is a brief key beside it, of what the GPU is told:
+dtypes, scalars and options. Shapes and strides that matter are among the scalars.
 """
 
 from __future__ import annotations
@@ -11,9 +14,10 @@ import numbers
 import weakref
 from collections.abc import Callable
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+import triton.language as tl
 
 _PLAIN = (int, str, bool, type(None))
 _HASHABLE = (numbers.Number, str, type(None), type, torch.Size, torch.dtype)
@@ -22,19 +26,28 @@ _DEPTH = 5
 Key = Callable[..., Any]
 
 
+class Keys(NamedTuple):
+    """The whole key of a launch, and the brief one."""
+
+    whole: Key
+    brief: Key
+
+
 class Kinds:
-    """What was seen at each place of one way of calling: `t` tensor, `f` float, `p` plain, `o` anything."""
+    """What was seen at each place of one way of calling: `t` tensor, `f` float, `p` plain, `d` dtype, `o` anything."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
         self.kinds: list[str] = []
 
-    def learn(self, values: tuple[Any, ...], free: frozenset[str], number: int) -> Key:
-        """Return a key function that suits `values` and everything seen before; parameters in `free` do not count."""
+    def learn(self, values: tuple[Any, ...], free: frozenset[str], number: int) -> Keys:
+        """Return key functions that suit `values` and everything seen before; parameters in `free` do not count."""
         now = [_kind(v) for v in values]
         before = self.kinds or now
         self.kinds = [a if a == b else "o" for a, b in zip(before, now, strict=True)]
-        return _generate(self.names, self.kinds, free, number)
+        return Keys(
+            _generate(self.names, self.kinds, free, number), _generate(self.names, self.kinds, free, number, brief=True)
+        )
 
 
 def _kind(value: Any) -> str:
@@ -42,18 +55,26 @@ def _kind(value: Any) -> str:
         return "t"
     if type(value) is float:
         return "f"
-    return "p" if type(value) in _PLAIN else "o"
+    if type(value) in _PLAIN:
+        return "p"
+    return "d" if isinstance(value, tl.dtype) else "o"
 
 
-def _generate(names: tuple[str, ...], kinds: list[str], free: frozenset[str], number: int) -> Key:
+def _generate(
+    names: tuple[str, ...], kinds: list[str], free: frozenset[str], number: int, *, brief: bool = False
+) -> Key:
     parts: list[str] = [str(number)]
     pointers: list[str] = []
     for i, (name, kind) in enumerate(zip(names, kinds, strict=True)):
-        if kind == "t":
+        if kind == "t" and brief:
+            parts.append(f"{name}.dtype")
+        elif kind == "t":
             parts.append(f"{name}.shape, {name}.stride(), {name}.dtype, (_tf_{i} := {name}.data_ptr()) & 15 == 0")
             pointers.append(f"_tf_{i}")
         elif name in free or kind == "f":
             parts.append(f"{name}.__class__")
+        elif kind == "d":
+            parts.append(f"{name}.name")
         else:
             parts.append(name if kind == "p" else f"_tf_other({name})")
     if len(pointers) > 1:
@@ -65,9 +86,13 @@ def _generate(names: tuple[str, ...], kinds: list[str], free: frozenset[str], nu
     return made
 
 
-def generic(number: int) -> Key:
-    """Return a key function for any way to call a kernel, several times slower than a generated one."""
-    return lambda *args, **kwargs: (number, other(args), tuple(kwargs), other(tuple(kwargs.values())))
+def generic(number: int) -> Keys:
+    """Return key functions for any way to call a kernel, several times slower than generated ones."""
+
+    def key(*args: Any, **kwargs: Any) -> Any:
+        return number, other(args), tuple(kwargs), other(tuple(kwargs.values()))
+
+    return Keys(key, key)
 
 
 def other(value: Any, depth: int = 0) -> Any:

@@ -23,6 +23,9 @@ from tritonforge.worker.tracing.keys import grid_key
 from tritonforge.worker.tracing.sightings import Sightings, is_tuned
 from tritonforge.worker.tracing.spool import NOWHERE, Spooled, slot_at
 
+_BETWEEN_CHECKS = 15
+"""A mask: of launches that a brief key is believed to stand for, one in sixteen is told by its whole key."""
+
 _modes: Callable[[], int] = getattr(torch._C, "_len_torch_function_stack", lambda: 1)
 
 
@@ -95,14 +98,25 @@ def on_gpu(recorder: Recorder, clock: Clock, graphs: Graphs, patches: Patches) -
         if warmup or not recorder.on or (tuning and get_ident() in tuning):
             return launch(self, *args, grid=grid, warmup=warmup, **kwargs)
         # `Recorder.record` for a launch that was seen before, written out: this is what every launch pays.
+        briefly = None
         try:
             if watched or _modes():
                 raise KeyError  # noqa: TRY301
-            index = slots[kernels[id(self)].key(*args, **kwargs), grid if grid.__class__ is tuple else grid_key(grid)]  # type: ignore[misc]
+            known = kernels[id(self)]
+            whole, brief = known.key  # type: ignore[misc]
+            shape = grid if grid.__class__ is tuple else grid_key(grid)
+            briefly = (brief(*args, **kwargs), shape)
+            index = known.trusted.get(briefly, NOWHERE)
             counts = spool.counts
             n = counts[index] + 1
+            if index == NOWHERE or n & _BETWEEN_CHECKS == 0:
+                index = slots[whole(*args, **kwargs), shape]
+                known.confirm(briefly, index)
+                n = counts[index] + 1
             counts[index] = n
         except Exception:
+            if briefly is not None:
+                known.doubt(briefly)
             index, n = record(self, args, kwargs, grid)
         if graphs.capturing:
             graphs.captured(index)
