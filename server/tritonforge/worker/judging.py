@@ -15,7 +15,8 @@ Let o be the oracle's value (float64), w the original's and g the candidate's. A
 A lucky element must not forbid its neighbours what they need, so own and moved are the root mean square over elements
 of one row whose magnitude is similar (within a factor of 8), if the element's own is not larger: errors of rounding
 depend on magnitude, and rows can be conditioned differently. In norm, the root mean square of |g − o| over what is
-expected of each element (1/√12 of the ulp for a last rounding) is at most `norm`: an error small but everywhere.
+expected of each element (1/√3 of r·ulp for a last rounding) is at most `norm`, more for few elements, whose mean says
+little: what is refused is an error small but everywhere.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from tritonforge.domain.messages import Tolerance
 _CHUNK = 1 << 22
 _LEAST_ROW, _LARGEST_ROW = 16, 1 << 16
 _BINADES = 48
+_FEW = 3.0
+"""What few elements are allowed in norm: 1 + 3/√n times as much, so that a single one is judged by itself."""
 _NEAR = 3
 """How many binades around an element's are of similar magnitude: its own, and one on each side."""
 
@@ -180,9 +183,10 @@ def _allowance(
         moved = torch.maximum(shift, near.rms(shift))
     around = evidence.eps * magnitude
     arithmetic = torch.maximum(tolerance.multiple * torch.maximum(own, moved), tolerance.roundings * around)
-    unit = (ulp * ulp / 12 + own * own + moved * moved + around * around).sqrt()
+    sides = 2.0 if evidence.inexact else 1.0
+    unit = (rounding * rounding / 3 + sides * (own * own + moved * moved + around * around)).sqrt()
     share = torch.where(magnitude > 0, lost / magnitude, torch.zeros_like(lost))
-    return rounding + (2.0 if evidence.inexact else 1.0) * arithmetic, unit, share
+    return rounding + sides * arithmetic, unit, share
 
 
 class Near:
@@ -267,7 +271,7 @@ class _Squares:
         found.worst = self.worst / (largest or 1.0)
         found.original_worst = self.want_worst / (largest or 1.0)
         found.lost = math.sqrt(self.lost / max(self.n_want, 1))
-        found.norm_ratio = math.sqrt(self.ratio / n)
+        found.norm_ratio = math.sqrt(self.ratio / n) / (1 + _FEW / math.sqrt(n))
 
 
 def round_to(values: Any, dtype: Any) -> Any:
