@@ -37,17 +37,24 @@ def witnesses(subjects: Sequence[Subject], options: argparse.Namespace) -> bool:
     def done(said: dict[str, Any]) -> None:
         if said.get("valid"):
             found[said["item"]] = {"digest": said["digest"], "observed": said["observed"]}
+            _keep_witnessed(found, bad)
         else:
             bad.append(said["item"])
             print(f"{said['item']}: not valid: {said['observed']}", flush=True)
 
     over("witnessing.py", _by_kernel(wanted), jobs=options.jobs, seconds=1200, done=done)
-    known = json.loads(WITNESSED.read_text()) if WITNESSED.exists() else {}  # another run may have added to it
-    everything = {item for one in load() for item in items([one])}
-    kept = {item: one for item, one in sorted({**known, **found}.items()) if item in everything and item not in bad}
-    WITNESSED.write_text(json.dumps(kept, indent=1) + "\n")
+    _keep_witnessed(found, bad)
     print(f"witnesses: {len(wanted)} checked, {len(bad)} not valid", flush=True)
     return not bad
+
+
+def _keep_witnessed(found: dict[str, Any], bad: Sequence[str]) -> None:
+    known = json.loads(WITNESSED.read_text()) if WITNESSED.exists() else {}  # another run may have added to it
+    everything = set(items(load()))
+    kept = {item: one for item, one in sorted({**known, **found}.items()) if item in everything and item not in bad}
+    beside = WITNESSED.with_suffix(f".{os.getpid()}")
+    beside.write_text(json.dumps(kept, indent=1) + "\n")
+    beside.replace(WITNESSED)
 
 
 def gate(subjects: Sequence[Subject], options: argparse.Namespace) -> bool:
