@@ -26,7 +26,7 @@ demo: $(VENV)/.run ## set everything up and optimise the example matmul (no GPU 
 test: $(VENV)/.dev ## set everything up and run the tests
 	@$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadfile
 
-proof: $(VENV)/.dev ## judge every mutant and variant of benchmarks/proof, and print the table (an hour on 2 cores)
+proof: $(VENV)/.dev ## judge every mutant and variant of benchmarks/proof and print the table (long)
 	@$(BIN)/python benchmarks/proof/run.py all
 
 lint: $(VENV)/.dev ## ruff, mypy --strict and the walls between rooms
