@@ -1,4 +1,6 @@
-"""Time the correctness gate on the examples, phase by phase: `python benchmarks/bench_gate.py [--target T] [OUTPUT.json]`.
+"""Time the correctness gate on the examples, phase by phase.
+
+`python benchmarks/bench_gate.py [--target T] [OUTPUT.json]`
 
 Each example is judged against itself with other launch parameters. The first candidate pays for what is found out about
 the original; the second, with other parameters again, is what a further candidate of a search costs. Times are wall
