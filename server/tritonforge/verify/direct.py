@@ -13,31 +13,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.launch import Call, RecordedLaunch, Scalar, Tensor, Value
+from tritonforge.domain.launch import Call, RecordedLaunch, Scalar
 from tritonforge.domain.messages import CallExtents, Compare, MeasureExtents, Program, Tolerance
 from tritonforge.jobs import Worker
 from tritonforge.verify.direct_buffers import fitted, least_spans, roomy
 from tritonforge.verify.direct_grid import integers
-from tritonforge.verify.direct_plan import (
-    LARGEST_TILE,
-    MOST_PROGRAMS,
-    Launch,
-    Plan,
-    Wish,
-    base,
-    has_nested_tensors,
-    plan_of,
-    steps,
-    unchecked,
-    wishes,
-)
+from tritonforge.verify.direct_pairs import comparable, distinct, of
+from tritonforge.verify.direct_plan import LARGEST_TILE, MOST_PROGRAMS, Launch, Plan, Wish, plan_of
+from tritonforge.verify.direct_wishes import base, steps, unchecked, wishes
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.resizing import all_tensors
 from tritonforge.verify.values import mosaic, poisoned_alone, turns
 from tritonforge.verify.values import with_values as with_policies
 
-MOST_LAUNCHES = 2
-"""Launches that are varied: those of one kind (dtypes, flags, meaning) give the same variations."""
 MOST_VARIATIONS = 10
 """Inputs of one launch."""
 FEW_VARIATIONS = 3
@@ -61,43 +49,6 @@ class DirectInputs:
         """Return the job that compares the two programs on them."""
         inputs = tuple(one.call for one in self.variations)
         return Compare(original, candidate, inputs, tolerance or Tolerance(), candidate_inputs=self.candidate_inputs)
-
-
-def comparable(
-    original: Kernel,
-    candidate: Kernel,
-    launches_before: Sequence[RecordedLaunch],
-    launches_after: Sequence[RecordedLaunch],
-) -> str:
-    """Say why two kernels cannot be launched in each other's place, as it stands after `skipped: `; empty if they can.
-
-    Args:
-        original: the kernel as its source shows it.
-        candidate: the kernel that stands for it.
-        launches_before: what the recorded calls launch of the original, in order.
-        launches_after: what the same calls launch of the candidate.
-    """
-    before, after = _of(original, launches_before), _of(candidate, launches_after)
-    mine, theirs = ([(p.name, p.constexpr) for p in k.parameters] for k in (original, candidate))
-    if mine != theirs:
-        return f"the candidate's kernel takes ({_listed(theirs)}), not ({_listed(mine)})"
-    if not before:
-        return "the recorded calls do not launch the original"
-    if len(before) != len(after):
-        return f"the recorded calls launch the candidate's kernel {len(after)} times, not {len(before)} times"
-    tuned = {*original.heuristics, *(p.name for p in original.parameters if p.role in ("tile", "option"))}
-    for one, other in zip(before, after, strict=True):
-        if one.grid != other.grid:
-            return f"the candidate's grid is {list(other.grid)}, not {list(one.grid)}"
-        for (name, mine_), (_, theirs_) in zip(one.arguments, other.arguments, strict=False):
-            if _described(mine_) != _described(theirs_):
-                return f"the candidate's kernel gets another {name}"
-        for (name, mine_), (_, theirs_) in zip(one.constexprs, other.constexprs, strict=False):
-            if name not in tuned and mine_ != theirs_:
-                return f"the candidate changes {name}, which says what is computed"
-        if has_nested_tensors(one):
-            return "the kernel takes tensors inside of other arguments (a descriptor, a tuple)"
-    return ""
 
 
 async def direct_variations(
@@ -136,10 +87,10 @@ async def direct_variations(
     reason = comparable(kernel, candidate_kernel, before, after)
     if reason:
         return DirectInputs(reason=reason)
-    mine, theirs = _of(kernel, before), _of(candidate_kernel, after)
+    mine, theirs = of(kernel, before), of(candidate_kernel, after)
     trials = [
         _Trial(plan_of(kernel, one, mine, _tile(kernel, (one, other))), other, _reached(kernel), seed)
-        for one, other in _distinct(mine, theirs)
+        for one, other in distinct(mine, theirs)
     ]
     function = _reached(candidate_kernel)
     variations: list[Variation] = []
@@ -266,36 +217,6 @@ def _as_candidates(call: Call, launch: RecordedLaunch, other: RecordedLaunch, fu
     own = {name: value for name, value in other.constexprs if value != dict(launch.constexprs)[name]}
     keywords = tuple((name, own.get(name, value)) for name, value in call.keywords)
     return dataclasses.replace(call, file=other.kernel_file, function=function, keywords=keywords)
-
-
-def _distinct(
-    before: Sequence[RecordedLaunch], after: Sequence[RecordedLaunch]
-) -> list[tuple[RecordedLaunch, RecordedLaunch]]:
-    """Return the first launches of each kind, as pairs."""
-    kinds: dict[object, tuple[RecordedLaunch, RecordedLaunch]] = {}
-    for one, other in zip(before, after, strict=True):
-        kinds.setdefault(tuple((name, _kind(value)) for name, value in one.arguments), (one, other))
-    return list(kinds.values())[:MOST_LAUNCHES]
-
-
-def _kind(value: Value) -> object:
-    if isinstance(value, Tensor):
-        return value.dtype, tuple(n > 1 for n in value.shape), tuple(s > 1 for s in value.strides)
-    return type(value.value).__name__ if isinstance(value, Scalar) else value
-
-
-def _described(value: Value) -> object:
-    if isinstance(value, Tensor):
-        return value.shape, value.strides, value.dtype
-    return value
-
-
-def _of(kernel: Kernel, launches: Sequence[RecordedLaunch]) -> list[RecordedLaunch]:
-    return [one for one in launches if one.kernel == kernel.name]
-
-
-def _listed(parameters: Sequence[tuple[str, bool]]) -> str:
-    return ", ".join(f"{name}: constexpr" if constexpr else name for name, constexpr in parameters)
 
 
 def _tile(kernel: Kernel, launches: Sequence[RecordedLaunch]) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tritonforge.domain.kernel import Kernel, LaunchSite
-from tritonforge.domain.launch import RecordedLaunch, Scalar, Tensor, tensors_of
+from tritonforge.domain.launch import RecordedLaunch, Scalar, tensors_of
 
 Names = Mapping[str, int]
 
@@ -62,11 +62,13 @@ def axes_of(
     found: list[Axis] = []
     for index in range(3):
         own = written[index] if written else None
-        if own is not None and (own.rows or all(_gives(own, one, index) for one in (launch, *same))):
+        told = own is not None and not own.rows and all(_gives(own, one, index) for one in (launch, *same))
+        if own is not None and (told or own.rows in _lengths(launch)):
             found.append(own)
-        else:
-            taken = frozenset().union(*(axis.reads for axis in found))
-            found.append(_explained(launch, same, index, [s for s in sizes if s not in taken]))
+            continue
+        taken = frozenset().union(*(axis.reads for axis in found))
+        explained = _explained(launch, same, index, [s for s in sizes if s not in taken])
+        found.append(explained or (own if own is not None and own.rows else _kept(launch, index)))
     return found[0], found[1], found[2]
 
 
@@ -83,8 +85,9 @@ def _gives(axis: Axis, launch: RecordedLaunch, index: int) -> bool:
         return False
 
 
-def _explained(launch: RecordedLaunch, evidence: Sequence[RecordedLaunch], index: int, sizes: Sequence[str]) -> Axis:
-    recorded = launch.grid[index]
+def _explained(
+    launch: RecordedLaunch, evidence: Sequence[RecordedLaunch], index: int, sizes: Sequence[str]
+) -> Axis | None:
     if all(one.grid[index] == 1 for one in (launch, *evidence)):
         return Axis(lambda _names: 1)
     for rank in _ranks(launch, sizes):
@@ -94,16 +97,22 @@ def _explained(launch: RecordedLaunch, evidence: Sequence[RecordedLaunch], index
             ties = (frozenset().union(*alike),) if len(alike) > 1 else ()
             first = fitting[0]
             return Axis(first.extent, first.reads, first.grows, first.whole, ties=ties)
-    extents = {n for _, value in launch.arguments for t in tensors_of(value) for n in t.shape}
-    if recorded in extents or any(recorded == math.prod(t.shape[:i]) for t in _tensors(launch) for i in (2, 3)):
-        few = min(recorded, FEW_ROWS)
-        return Axis(lambda _names: few, rows=recorded, few=few)
-    return Axis(lambda _names: recorded)
+    return None
 
 
-def _tensors(launch: RecordedLaunch) -> Iterator[Tensor]:
-    for _, value in launch.arguments:
-        yield from tensors_of(value)
+def _kept(launch: RecordedLaunch, index: int) -> Axis:
+    """Return an axis that nothing explains: as recorded, or shorter where it is as long as a tensor."""
+    recorded = launch.grid[index]
+    if recorded not in _lengths(launch):
+        return Axis(lambda _names: recorded)
+    few = min(recorded, FEW_ROWS)
+    return Axis(lambda _names: few, rows=recorded, few=few)
+
+
+def _lengths(launch: RecordedLaunch) -> frozenset[int]:
+    """Return the extents of the launch's tensors, and how many rows they have."""
+    shapes = [t.shape for _, value in launch.arguments for t in tensors_of(value)]
+    return frozenset(n for shape in shapes for n in (*shape, *(math.prod(shape[:i]) for i in range(2, len(shape) + 1))))
 
 
 def _ranks(launch: RecordedLaunch, sizes: Sequence[str]) -> Iterator[list[Axis]]:
@@ -225,7 +234,7 @@ class _Reading:
             if function is not None:
                 given = [self._build(a) for a in at.args]
                 return lambda names: function(*(g(names) for g in given))
-        if self._untold not in ("", text):
+        if self._untold not in ("", text) or not (isinstance(at, _PLACES) or text.endswith((".numel()", ".size(0)"))):
             raise KeyError(text)
         self._untold = text
         return _value("")
@@ -242,6 +251,7 @@ def _plain(text: str) -> str:
         return text
 
 
+_PLACES = (ast.Name, ast.Attribute, ast.Subscript)
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,

@@ -15,8 +15,8 @@ from typing import Literal
 
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import RecordedLaunch, Scalar, Tensor, tensors_of
-from tritonforge.domain.messages import CallExtents
 from tritonforge.verify.direct_grid import Axis, axes_of, integers, read_by_grid, site_of
+from tritonforge.verify.direct_strides import dimension_of, is_fresh, is_stride, owner_of
 from tritonforge.verify.resizing import SMALLEST
 
 Layout = Literal["rows", "tight", "elements", "transposed"]
@@ -28,10 +28,8 @@ MOST_PROGRAMS = 128
 """A launch with more programs takes too long to interpret: a program takes some ten milliseconds."""
 UNTOLD = 24
 """So many rows has a tensor whose length the kernel is not told: a table that is looked up in."""
-_MOST_GROWN = 64
-_MOST_STEPPED = 4
 _MOST_SLACK = 1 << 18
-_PAD = 3
+PAD = 3
 _LEAST_TILE = 16
 _STEP = 6
 
@@ -78,6 +76,8 @@ class Plan:
     """Of each tensor argument, without extents of one and what is broadcast."""
     strided: tuple[str, ...]
     """The tensors whose strides the kernel is told."""
+    fresh: Mapping[str, tuple[str, int]]
+    """Strides that stay dense, with their tensor and dimension: of outputs that the host function makes, contiguous."""
 
     @cached_property
     def recorded(self) -> Mapping[str, int]:
@@ -130,13 +130,10 @@ class Plan:
 
     def extents(self, name: str, sizes: Sizes) -> list[tuple[tuple[int, ...], int]]:
         """Return what each dimension of a tensor may be long under `sizes`, with its recorded stride."""
-        rows = {axis.rows: axis.few for axis in self.axes if axis.rows}
-        told = {value for name, value in self.recorded.items() if name not in self.strides}
 
         def options(extent: int) -> tuple[int, ...]:
             found = {sizes[s] for s in sizes if self.recorded[s] == extent}
-            untold = extent if extent < SMALLEST or extent in told else min(extent, UNTOLD)
-            return tuple(sorted(found)) or (rows.get(extent, untold),)
+            return tuple(sorted(found)) or (self.shortened(extent),)
 
         return [(options(d.extent), d.stride) for d in self.dimensions[name]]
 
@@ -159,14 +156,29 @@ class Plan:
                 top[stride] = max(needed, 1)
                 continue
             first = not any(s in carried for s in top)
-            start = max(needed, 2 if first and how == "elements" else 1) + (
-                _PAD if needed > 1 and how != "tight" else 0
-            )
+            start = max(needed, 2 if first and how == "elements" else 1) + (PAD if needed > 1 and how != "tight" else 0)
             own = [s for s in self.strides if self.recorded[s] == stride]
             apart = 0 if how in ("rows", "tight") or (first and how == "transposed") else 1
             out.update({s: start + apart * i for i, s in enumerate(own)})
             top[stride] = max(out[s] for s in own)
+        out.update({s: self._dense(name, axis, sizes) for s, (name, axis) in self.fresh.items()})
         return out, top
+
+    def _dense(self, name: str, axis: int, sizes: Sizes) -> int:
+        """Return the stride of a dimension of a contiguous tensor; equal extents are the sizes in their order."""
+        shape = next(v.shape for n, v in self.launch.arguments if n == name and isinstance(v, Tensor))
+        step = 1
+        for at in range(axis + 1, len(shape)):
+            fitting = [s for s in self.sizes if self.recorded[s] == shape[at]]
+            rank = len(fitting) - 1 - shape[at + 1 :].count(shape[at])
+            step *= sizes[fitting[max(rank, 0)]] if fitting else self.shortened(shape[at])
+        return step
+
+    def shortened(self, extent: int) -> int:
+        """Return what becomes of an extent that is no size: shorter where the kernel is not told it."""
+        rows = {axis.rows: axis.few for axis in self.axes if axis.rows}
+        told = {value for name, value in self.recorded.items() if name not in self.strides}
+        return rows.get(extent, extent if extent < SMALLEST or extent in told else min(extent, UNTOLD))
 
     def _needed(self, stride: int, sizes: Sizes, top: Mapping[int, int]) -> int:
         needed = 1
@@ -216,15 +228,16 @@ def plan_of(kernel: Kernel, launch: RecordedLaunch, evidence: Sequence[RecordedL
     texts = dict(site.arguments) if site else {}
     counted, whole = read_by_grid(kernel, launch)
     for name, value in values.items():
-        if value in steps and name not in counted and _is_stride(kernel, name, value, texts.get(name, "")):
+        if value in steps and name not in counted and is_stride(kernel, name, value, texts.get(name, "")):
             strides.append(name)
         elif (value in spans and value >= SMALLEST) or (name in whole and value > 1):
             sizes.append(name)
         else:
             others.append(name)
-    owners = {texts[s].partition(".stride(")[0] for s in strides if ".stride(" in texts.get(s, "")}
-    owned = tuple(name for name in tensors if texts.get(name) in owners)
-    known_owners = all(".stride(" in texts.get(s, "") for s in strides) and len(owned) == len(owners)
+    owners = {s: owner_of(s, texts, tensors) for s in strides}
+    known_owners = all(owners.values())
+    made = {s: t for s, t in owners.items() if t and is_fresh(tensors[t])}
+    fresh = {s: (t, dimension_of(s, texts, tensors[t], values[s])) for s, t in made.items()}
     given = [(name, v.value) for name, v in launch.arguments if isinstance(v, Scalar)]
     meaning = {p.name for p in kernel.parameters if p.role == "meaning" and p.name not in kernel.heuristics}
     chosen = [(name, v.value) for name, v in launch.constexprs if isinstance(v, Scalar) and name in meaning]
@@ -240,17 +253,9 @@ def plan_of(kernel: Kernel, launch: RecordedLaunch, evidence: Sequence[RecordedL
         flags=tuple(name for name, v in (*given, *chosen) if type(v) is bool),
         tile=max(_LEAST_TILE, min(tile, LARGEST_TILE)),
         dimensions={name: _dimensions(t, known) for name, t in tensors.items()},
-        strided=owned if known_owners else tuple(tensors),
+        strided=tuple(dict.fromkeys(owners.values())) if known_owners else tuple(tensors),
+        fresh=fresh,
     )
-
-
-def _is_stride(kernel: Kernel, name: str, value: int, text: str) -> bool:
-    """Tell a stride by the source that gives it, by its name, or by what the kernel does with it."""
-    if ".stride(" in text or "stride" in name.lower():
-        return True
-    parameter = kernel.parameter(name)
-    only_multiplied = parameter is not None and parameter.role == "stride"
-    return only_multiplied and value >= SMALLEST and not any(w in text for w in (".shape", ".size(", "//"))
 
 
 def _stretches(n: int) -> list[tuple[int, int]]:
@@ -267,111 +272,6 @@ def _dimensions(tensor: Tensor, sizes: set[int]) -> tuple[Dimension, ...]:
         if mergeable and whole in sizes and not all(d.extent in sizes for d in part):
             return (*found[:i], Dimension(whole, part[-1].stride), *found[j:])
     return tuple(found)
-
-
-def base(plan: Plan, *, even: bool) -> Launch:
-    """Return the launch that others are variations of."""
-    sizes = plan.even() if even else plan.ragged()
-    strides, top = plan.layout(sizes, "rows")
-    about = "padded rows, sizes that divide evenly" if even else "padded rows, sizes off every boundary"
-    return _wish(plan, about, {**sizes, **strides}), sizes, top
-
-
-def steps(plan: Plan) -> tuple[tuple[Launch, ...], tuple[tuple[str, int], ...]]:
-    """Return launches that show which sizes the original checks: what it touches follows those, one by one.
-
-    The first has the sizes of `base`; then come two for each size that is no number of programs: one more, and a tile
-    more, whose names and distances are the second value. All have the same strides.
-    """
-    sizes = plan.ragged()
-    far = {s: min(plan.tile, plan.recorded[s] - sizes[s]) for s in sizes if s not in plan.whole}
-    varied = [(s, n) for s, n in far.items() if n > 1][:_MOST_STEPPED]
-    strides, top = plan.layout({**sizes, **{s: sizes[s] + n for s, n in varied}}, "rows")
-    chosen = [sizes, *({**sizes, s: sizes[s] + by} for s, n in varied for by in (1, n))]
-    launches = tuple((_wish(plan, "other sizes", {**one, **strides}), one, top) for one in chosen)
-    return launches, tuple(varied)
-
-
-def unchecked(plan: Plan, varied: Sequence[tuple[str, int]], found: Sequence[CallExtents]) -> str:
-    """Name a size that the original does not check, if there is one: it works on whole tiles, whatever the size says.
-
-    Args:
-        plan: the launch.
-        varied: the sizes and distances of `steps`.
-        found: what the launches of `steps` touch.
-    """
-    first = _highs(found[0])
-    for index, (size, distance) in enumerate(varied):
-        near, far = _highs(found[1 + 2 * index]), _highs(found[2 + 2 * index])
-        follows = [b for b in first if near[b] != first[b]]
-        uneven = [b for b in first if far[b] - first[b] != distance * (near[b] - first[b])]
-        # A buffer that is as long as this size, and no other, has to follow it.
-        alone = [s for s in plan.sizes if plan.recorded[s] == plan.recorded[size]] == [size]
-        own = [b for b, ds in plan.dimensions.items() if alone and any(d.extent == plan.recorded[size] for d in ds)]
-        if uneven or not follows or any(b in first and b not in follows for b in own):
-            return size
-    return ""
-
-
-def _highs(found: CallExtents) -> dict[str, int]:
-    return {b.parameter: b.high for b in found.buffers}
-
-
-def wishes(plan: Plan, *, even: bool) -> tuple[Launch, ...]:
-    """Return the other launches to try, each with its sizes and layout, the most telling first."""
-    sizes = plan.even() if even else plan.ragged()
-    out: list[Launch] = [base(plan, even=even)]
-
-    def add(about: str, chosen: Sizes, how: Layout, changed: Changes | None = None, *, within: bool = False) -> None:
-        strides, top = plan.layout(chosen, how)
-        wish = _wish(plan, about, {**chosen, **strides, **(changed or {})}, within=within)
-        if math.prod(wish.grid) <= MOST_PROGRAMS and all(wish.values != one.values for one, _, _ in out):
-            out.append((wish, chosen, top))
-
-    if plan.strides:
-        add("gaps between elements", sizes, "elements")
-        add("transposed memory", sizes, "transposed")
-    if not even and plan.over() != sizes:
-        add("sizes over a tile, with a tail", plan.over(), "rows")
-    numbers = {n: v.value for n, v in plan.launch.arguments if isinstance(v, Scalar)}
-    if plan.factors:
-        new = {name: float(numbers[name] or 0) * (0.75 - 0.0625 * i) or 0.25 for i, name in enumerate(plan.factors)}
-        add("other factors", sizes, "rows", new)
-    if plan.others:
-        add("other whole numbers", sizes, "rows", {name: _neighbour(plan.recorded[name]) for name in plan.others})
-    grown = _grown(plan, sizes)
-    if grown:
-        add("more programs than were recorded", grown, "rows")
-    constexprs = {n: v.value for n, v in plan.launch.constexprs if isinstance(v, Scalar)}
-    for name in plan.flags[:2]:
-        flipped = not {**numbers, **constexprs}[name]
-        add(f"{name}={flipped}", sizes, "rows", {name: flipped}, within=True)
-    if plan.sizes and not even:
-        add("sizes of one", dict.fromkeys(plan.sizes, 1), "tight")
-    return tuple(out[1:])
-
-
-def _wish(plan: Plan, about: str, values: Changes, *, within: bool = False) -> Wish:
-    return Wish(about, values, plan.grid(values), within)
-
-
-def _neighbour(value: int) -> int:
-    """Return another number: a flag turned round, a count one smaller, so that nothing that was promised is passed."""
-    return 1 - value if value in (0, 1) else value - 1
-
-
-def _grown(plan: Plan, sizes: Sizes) -> dict[str, int]:
-    """Return sizes with which one axis of the grid is longer than recorded, where that is few programs."""
-    for index, axis in enumerate(plan.axes):
-        recorded = plan.launch.grid[index]
-        if axis.grows not in sizes or recorded < 2 or axis.ties:
-            continue
-        size = plan.recorded[axis.grows]
-        per_program = 1 if axis.whole else -(-size // recorded)
-        grown = {**sizes, axis.grows: size + (_PAD if axis.whole else per_program + per_program // 2)}
-        if math.prod(plan.grid(grown)) <= _MOST_GROWN:
-            return grown
-    return {}
 
 
 def has_nested_tensors(launch: RecordedLaunch) -> bool:
