@@ -1,12 +1,18 @@
-"""What the gate concludes from outcomes; running real candidates is tested from the command line and in the worker."""
+"""What the gate concludes from outcomes, and the rule that outcomes rest on.
+
+Running real candidates is tested from the command line and in the worker.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from types import SimpleNamespace
 
+import pytest
+
 from tritonforge.domain.launch import Call, Tensor
-from tritonforge.domain.messages import Compare, CompareOnDevice, CompareResult, InputOutcome, Program
+from tritonforge.domain.messages import Compare, CompareOnDevice, CompareResult, InputOutcome, Program, Tolerance
 from tritonforge.verify import Gate
 
 ORIGINAL = Program("/w", "k.py")
@@ -107,3 +113,129 @@ def test_a_difference_that_only_the_gpu_shows_refuses():
     trialled, _ = verdict(answer, on_device=True)
     assert not trialled.verdict.accepted
     assert trialled.verdict.checks["on the GPU"].startswith("failed: a race")
+
+
+# --- the rule itself, over tensors -----------------------------------------------------------------------------------
+
+
+def judged(want, got, oracle, *shifts, dtype="float32", eps=2.0**-23, **tolerance):
+    torch = pytest.importorskip("torch")
+    from tritonforge.worker.judging import Evidence, judge
+
+    kind = getattr(torch, dtype)
+    tensors = [torch.as_tensor(t, dtype=torch.float64) for t in (oracle, *shifts)]
+    want, got = (torch.as_tensor(t, dtype=torch.float64).to(kind) for t in (want, got))
+    return judge(want, got, Evidence(tensors[0], tensors[1:], eps), Tolerance(**tolerance))
+
+
+@pytest.fixture
+def noise():
+    torch = pytest.importorskip("torch")
+    return lambda *shape, seed=0: torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.triton
+class TestRule:
+    def test_the_last_rounding_is_always_allowed_and_a_second_one_is_not(self, noise):
+        oracle = noise(64, 64)
+        rounded = oracle.bfloat16()
+        assert not judged(rounded, rounded, oracle, dtype="bfloat16").count
+        twice = (oracle * 0.7).bfloat16().double() / 0.7
+        assert judged(rounded, twice, oracle, dtype="bfloat16").count > 64
+
+    def test_an_oracle_that_was_rounded_itself_allows_a_whole_ulp_and_no_more(self):
+        one = [1.0] * 16
+        assert not judged(one, [1.0078125, *one[1:]], one, dtype="bfloat16").count
+        assert judged(one, [1.015625, *one[1:]], one, dtype="bfloat16").count == 1
+
+    def test_a_lucky_element_does_not_forbid_what_its_neighbours_need(self, noise):
+        oracle = noise(32, 64) + 3
+        error = noise(32, 64, seed=1) * 1e-4
+        want = oracle + error
+        want[:, 5] = oracle[:, 5]
+        assert not judged(want, oracle + noise(32, 64, seed=2) * 1e-4, oracle).count
+
+    def test_what_is_badly_known_in_one_row_is_no_excuse_in_another(self, noise):
+        oracle = noise(2, 64) + 3
+        want = oracle.clone()
+        want[0] += noise(64, seed=1) * 1e-2
+        got = oracle.clone()
+        got[1] += 1e-3
+        found = judged(want, got, oracle)
+        assert (found.count, found.where) == (64, 64)
+        got = oracle.clone()
+        got[0] += 1e-3
+        assert not judged(want, got, oracle).count
+
+    def test_what_is_badly_known_of_large_elements_is_no_excuse_for_small_ones(self, noise):
+        oracle = noise(256).abs() + 0.5
+        oracle[::2] *= 1e6
+        want = oracle.clone()
+        want[::2] += 10
+        got = want.clone()
+        got[1::2] += 1e-3
+        assert judged(want, got, oracle).count == 128
+
+    def test_a_result_that_cancellation_left_small_is_as_inexact_as_its_neighbours(self, noise):
+        oracle = noise(16, 64)
+        oracle[:, 0] = 1e-9
+        got = oracle.clone()
+        got[:, 0] += 2e-7
+        assert not judged(oracle, got, oracle).count
+        got[:, 0] += 1e-5
+        assert judged(oracle, got, oracle).count == 16
+
+    def test_conditioning_allows_what_moving_the_inputs_does(self, noise):
+        oracle = noise(16, 64)
+        got = oracle + 1e-4
+        assert judged(oracle, got, oracle).count
+        assert not judged(oracle, got, oracle, noise(16, 64, seed=1) * 1e-4, noise(16, 64, seed=2) * 1e-4).count
+
+    def test_an_error_that_is_small_but_everywhere_is_refused_in_norm(self, noise):
+        oracle = noise(64, 64) + 6
+        want = oracle + noise(64, 64, seed=1) * 1e-4
+        found = judged(want, oracle + 5e-4, oracle)
+        assert not found.count
+        assert found.norm_ratio > Tolerance().norm
+        assert judged(want, oracle + noise(64, 64, seed=2) * 1e-4, oracle).norm_ratio < 1.5
+
+    @pytest.mark.parametrize(
+        ("want", "got", "oracle", "accepted"),
+        [
+            (math.nan, math.nan, math.nan, True),
+            (math.nan, 1.0, math.nan, False),
+            (1.0, math.nan, 1.0, False),
+            (math.inf, math.inf, math.inf, True),
+            (math.inf, -math.inf, math.inf, False),
+            (-math.inf, -math.inf, -math.inf, True),
+            (math.inf, math.nan, math.inf, False),
+            # The original overflows where the result itself does not.
+            (math.inf, 70.0, 70.0, True),
+            (math.inf, math.inf, 70.0, True),
+            (math.nan, 70.0, 70.0, True),
+            (math.inf, 71.0, 70.0, False),
+            # The candidate does.
+            (70.0, math.inf, 70.0, False),
+            # Anything that rounds to float16 overflows here.
+            (math.inf, math.inf, 65530.0, True),
+            (math.inf, -math.inf, 65530.0, False),
+        ],
+    )
+    def test_nan_and_infinity(self, want, got, oracle, accepted):
+        found = judged([want, *[1.0] * 15], [got, *[1.0] * 15], [oracle, *[1.0] * 15], dtype="float16")
+        assert (found.count == 0) is accepted
+
+    def test_long_rows_and_short_ones_are_all_judged(self, noise):
+        from tritonforge.worker.judging import row_length
+
+        assert [row_length(s) for s in ((5,), (100, 3), (4, 300), (1 << 20,), (7, 2, 3, 5))] == [
+            5,
+            300,
+            300,
+            1 << 16,
+            30,
+        ]
+        oracle = noise(70_001)
+        got = oracle.clone()
+        got[70_000] += 1
+        assert judged(oracle, got, oracle).where == 70_000

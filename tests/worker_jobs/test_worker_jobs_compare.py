@@ -3,7 +3,7 @@
 import pytest
 
 from tritonforge.domain.launch import Call, Distribution, Scalar, Symbol, Tensor
-from tritonforge.domain.messages import Compare, Tolerance
+from tritonforge.domain.messages import Compare, Program, Reference, Tolerance
 
 pytestmark = pytest.mark.triton
 
@@ -192,3 +192,109 @@ def test_scale_shift():
     arguments = (Symbol("function", "__main__:Ops"), tensor(70), tensor(70))
     (outcome,) = compare(program, program, Call("m", "examples/scale_shift.py", "Ops.scaled", arguments))
     assert outcome.status == "equal", outcome.detail
+
+
+# --- oracles, references, and outputs that are no tensors ------------------------------------------------------------
+
+REFERENCES = """
+
+def doubled(x, y, scale):
+    return (x * scale + y) * 2
+
+
+def exact(x, y, scale):
+    assert x.dtype == y.dtype == torch.float64
+    return x * scale + y
+
+
+def other_shape(x, y, scale):
+    return (x * scale + y).sum()
+
+
+def broken(x, y, scale):
+    raise ValueError("no such case")
+"""
+
+
+@pytest.fixture
+def referred(compare, example):
+    def run(function, *changes):
+        program = example("scale_shift", ("    return out\n", "    return out\n" + REFERENCES))
+        text = program.overlays[0][1]
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        candidate = Program(program.root, program.file, ((program.file, text),))
+        return compare(program, candidate, shift_call(), reference=Reference(program, function))[0]
+
+    return run
+
+
+def test_a_reference_is_called_in_float64_and_is_the_oracle(referred):
+    outcome = referred("exact")
+    assert (outcome.status, outcome.oracle, outcome.note) == ("equal", "reference", ""), outcome
+    assert 0 < outcome.original_error < 1e-6
+    outcome = referred("exact", ("x * scale + y, mask", "x * scale * 1.00001 + y, mask"))
+    assert outcome.status == "different"
+    assert outcome.oracle == "reference"
+
+
+def test_an_original_that_is_far_from_its_reference_is_told_and_judged_without_it(referred):
+    outcome = referred("doubled")
+    assert (outcome.status, outcome.oracle) == ("equal", "widened")
+    assert "far from its reference, which was not used: returned differs" in outcome.note
+    assert referred("doubled", ("x * scale + y, mask", "x * scale * 1.01 + y, mask")).status == "different"
+
+
+def test_a_reference_that_says_nothing_is_told(referred):
+    assert "nothing of the shape of an output" in referred("other_shape").note
+    outcome = referred("broken")
+    assert (outcome.status, outcome.oracle) == ("equal", "widened")
+    assert "ValueError: no such case" in outcome.note
+
+
+def test_a_difference_says_what_was_expected_what_came_and_what_was_allowed(compare, example):
+    wrong = example("matmul", ("acc += tl.dot(a, b)", "acc += tl.dot(a, b) * 1.01"))
+    (outcome,) = compare(example("matmul"), wrong, matmul_call())
+    found = outcome.difference
+    assert found.output == "returned"
+    assert 0 < found.allowed < abs(found.got - found.expected)
+    assert f"the first at {list(found.index)}: {found.got:.6g} instead of {found.expected:.6g}" in outcome.detail
+    assert f"where {found.allowed:.2g} is allowed" in outcome.detail
+    assert outcome.norm_error == pytest.approx(0.01, rel=0.1)
+    assert outcome.original_norm_error < 1e-3
+
+
+def test_outputs_of_no_elements_agree_but_do_not_count_as_compared(compare, example):
+    (outcome,) = compare(example("scale_shift"), example("scale_shift", ("BLOCK = 64", "BLOCK = 256")), shift_call(0))
+    assert (outcome.status, outcome.outputs) == ("equal", 0), outcome
+
+
+@pytest.mark.parametrize(
+    ("value", "accepted"),
+    [
+        ("out.sum().item() * (1 + 1e-7)", True),
+        ("out.sum().item() * (1 + 1e-4)", False),
+        ("out.numel()", False),
+        ("str(out.sum().item())", False),
+    ],
+)
+def test_a_float_that_is_returned_has_the_tolerance_of_floats(compare, example, value, accepted):
+    first = example("scale_shift", ("    return out", "    return out.sum().item()"))
+    (outcome,) = compare(first, example("scale_shift", ("    return out", f"    return {value}")), shift_call())
+    assert (outcome.status == "equal") is accepted, outcome.detail
+
+
+@pytest.mark.parametrize(("value", "accepted"), [("out.numel()", True), ("out.numel() + 1", False), ("300.0", False)])
+def test_a_whole_number_that_is_returned_must_be_the_same(compare, example, value, accepted):
+    first = example("scale_shift", ("    return out", "    return out.numel()"))
+    (outcome,) = compare(first, example("scale_shift", ("    return out", f"    return {value}")), shift_call())
+    assert (outcome.status == "equal") is accepted, outcome.detail
+
+
+def test_what_equals_the_original_to_the_last_bit_needs_no_other_oracle(compare, example):
+    same = example("scale_shift", ("BLOCK = 64", "BLOCK = 256"))
+    first, second = compare(example("scale_shift"), same, shift_call(), shift_call(65))
+    assert (first.oracle, second.oracle) == ("widened", "original")
+    assert second.status == "equal"
+    assert second.worst_error == 0

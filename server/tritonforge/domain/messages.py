@@ -450,7 +450,7 @@ class MeasureExtents(Request[ExtentsResult]):
 
     program: Program
     inputs: tuple[Call, ...]
-    seconds: float = 5.0
+    seconds: float = 3.0
     lane: ClassVar[Lane] = "interpret"
     result: ClassVar[type] = ExtentsResult
 

@@ -24,6 +24,7 @@ from tritonforge.worker.references import run_reference
 from tritonforge.worker.repeating import RunFailed, Where, run_call
 
 _CACHE_BYTES = 512 << 20
+_LARGEST = float(torch.finfo(torch.float32).max)
 _EPS = {"fp16": 2.0**-10, "bf16": 2.0**-7, "fp32": 2.0**-23, "fp64": 2.0**-52}
 FAR = 100.0
 """An original further from its reference than this many times what rounding explains computes something else."""
@@ -153,7 +154,6 @@ class Original:
             tolerance: tells what rounding explains.
             coins: how often inputs are moved.
         """
-        want = self.outputs()
         wide, note = self.widened()
         shifts: list[Mapping[str, Any]] = []
         for coin in range(coins):
@@ -165,19 +165,24 @@ class Original:
         values = {} if wide is None else {n: v for n, v in wide.values.items() if type(v) is float}
         tensors = {} if wide is None else wide.wide
         found = Oracle("original" if wide is None else "widened", tensors, values, shifts, self.precision())
-        if reference is None:
-            return found, note
+        return (found, note) if reference is None else self._referred(reference, found, tolerance, note)
+
+    def _referred(self, reference: Reference, found: Oracle, tolerance: Tolerance, note: str) -> tuple[Oracle, str]:
+        """Put what a reference says in the place of what the original computes, where that is believable."""
+        want = self.outputs()
         try:
             said = _kept(self._key("reference", reference), lambda: run_reference(reference, self.call, self.where))
         except RunFailed as error:
             return found, f"the reference fails: {error}"
-        right = {n: t for n, t in said.wide.items() if n in want.tensors and t.shape == want.tensors[n].shape}
+        # Arguments that it leaves alone say nothing.
+        names = said.wide.keys() & want.tensors.keys() - (said.given - said.changed)
+        right = {n: said.wide[n] for n in names if said.wide[n].shape == want.tensors[n].shape}
         if not right:
             return found, "the reference returns and changes nothing of the shape of an output"
         far = self._far(want, right, found, tolerance)
         if far:
             return found, far
-        return replace(found, kind="reference", tensors={**tensors, **right}), note
+        return replace(found, kind="reference", tensors={**found.tensors, **right}), note
 
     def _far(self, want: Outputs, right: Mapping[str, Any], found: Oracle, tolerance: Tolerance) -> str:
         """Say how far the original is from its reference, where rounding does not explain it."""
@@ -210,7 +215,9 @@ class _Shifts:
 
 def _floats(outputs: Outputs) -> dict[str, Any]:
     """Return every floating output as a tensor, as exact as it is known."""
-    found = {n: outputs.wide.get(n, t) for n, t in outputs.tensors.items() if t.dtype.is_floating_point}
+    untouched = outputs.given - outputs.changed
+    found = {n: t for n, t in outputs.tensors.items() if t.dtype.is_floating_point and n not in untouched}
+    found = {n: outputs.wide.get(n, t) for n, t in found.items()}
     found.update({n: torch.tensor([v], dtype=torch.float64) for n, v in outputs.values.items() if type(v) is float})
     return found
 
@@ -226,7 +233,7 @@ def _deviates(want: Outputs, wide: Outputs) -> str:
         if not wanted.dtype.is_floating_point:
             if not wanted.dtype.is_complex and not torch.equal(wanted, other):
                 return f"computes other whole numbers as {name}"
-        elif bool((torch.isfinite(wanted) & ~torch.isfinite(wide.wide[name])).any()):
+        elif name in wide.wide and bool((torch.isfinite(wanted) & ~torch.isfinite(wide.wide[name])).any()):
             return f"computes NaN or Inf in {name} where it is finite"
     if any(v != wide.values.get(n) for n, v in want.values.items() if isinstance(v, (int, str))):
         return "returns another number"

@@ -74,10 +74,13 @@ def compare_outputs(want: Outputs, got: Outputs, tolerance: Tolerance, oracle: O
         who = "the candidate lacks" if name in want.tensors else "only the candidate has"
         return _hopeless(f"{who} the output {name}")
     poisons = want.poison, got.poison
+    untouched = (want.given - want.changed) & (got.given - got.changed)
     each = [
         compare_tensors(n, w, got.tensors[n], tolerance, poisons=poisons, evidence=oracle.evidence_for(n, w))
         for n, w in want.tensors.items()
+        if n not in untouched
     ]
+    each += [Comparison(compared=int(want.tensors[n].numel() > 0)) for n in untouched]
     each += [_compare_values(n, v, got.values.get(n), tolerance, oracle) for n, v in want.values.items()]
     extra = sorted(got.changed - want.changed)
     if extra:

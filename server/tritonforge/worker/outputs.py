@@ -19,6 +19,8 @@ class Outputs:
     tensors: dict[str, Any] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     changed: frozenset[str] = frozenset()
+    given: frozenset[str] = frozenset()
+    """The tensors that were arguments."""
     poison: Poison | None = None
     launches: int = 0
     overwrites: str = ""
@@ -29,6 +31,10 @@ class Outputs:
     """What was seen of the run, where it was watched."""
     arithmetic: frozenset[str] = frozenset()
     """Triton's names of the floating types that kernels computed with, where that was followed."""
+
+    def is_narrow(self, name: str) -> bool:
+        """Tell whether a floating output has fewer than 64 bits."""
+        return name in self.tensors and bool(self.tensors[name].dtype != torch.float64)
 
     @property
     def n_bytes(self) -> int:

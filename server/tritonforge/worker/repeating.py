@@ -145,7 +145,8 @@ def _outputs(
 
     def keep(path: str, tensor: Any) -> None:
         outputs.tensors[path] = tensor.clone(memory_format=torch.preserve_format)
-        if shadow is not None and tensor.dtype.is_floating_point:
+        touched = path in changed or path not in rebuilt.tensors
+        if shadow is not None and touched and tensor.dtype.is_floating_point:
             outputs.wide[path] = shadow.values_of(tensor)
 
     for path, leaf in flatten(result, "returned"):
@@ -162,7 +163,7 @@ def _outputs(
         # A test or a main function: what its kernels were given is all there is to see.
         for name, tensor in _buffers(launches):
             keep(name, tensor.detach())
-    outputs.changed = frozenset(changed)
+    outputs.changed, outputs.given = frozenset(changed), frozenset(rebuilt.tensors)
     if shadow is not None:
         outputs.arithmetic = frozenset(shadow.arithmetic)
     return outputs

@@ -1,3 +1,4 @@
+# ruff: noqa: N803, N806, PLR0917 - constexprs and extents are written in capitals; kernels take many arguments
 """Kernels with variants that compute the same and variants that lose precision; `run` is set to one of them."""
 
 import torch
@@ -55,7 +56,7 @@ def kahan_kernel(x, y, n, COMPENSATED: tl.constexpr, B: tl.constexpr):
     at = tl.program_id(0) * B + tl.arange(0, B)
     total = tl.zeros((B,), tl.float32)
     lost = tl.zeros((B,), tl.float32)
-    for k in range(0, n):
+    for k in range(n):
         term = tl.load(x + k * B + at)
         if COMPENSATED:
             term = term - lost

@@ -1,3 +1,4 @@
+# ruff: noqa: N803 - constexprs are written in capitals
 """Kernels whose own types round, each with a variant that rounds less; `run` is set to one of them."""
 
 import torch
@@ -123,10 +124,7 @@ def shifted(x):
 def flip_kernel(x, y, B: tl.constexpr, BITS: tl.constexpr):
     at = tl.arange(0, B)
     v = tl.load(x + at) * 1.1
-    if BITS:
-        v = (v.to(tl.int16, bitcast=True) ^ -32768).to(tl.float16, bitcast=True)
-    else:
-        v = -v
+    v = (v.to(tl.int16, bitcast=True) ^ -32768).to(tl.float16, bitcast=True) if BITS else -v
     tl.store(y + at, v + 0.1)
 
 
