@@ -22,10 +22,11 @@ import corpus
 
 from tritonforge.cli.running import Progress, Workspace, open_workspace
 from tritonforge.cli.selecting import select_one
+from tritonforge.domain.candidate import Verdict
 from tritonforge.domain.errors import TritonForgeError
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session, open_session
-from tritonforge.verify import Gate, Launched, Trialled, launched, refusal
+from tritonforge.verify import Gate, reference_beside
 from tritonforge.workload.subject import Subject
 
 
@@ -33,9 +34,7 @@ from tritonforge.workload.subject import Subject
 class Ready:
     """A kernel that candidates can be judged of."""
 
-    session: Session
     subject: Subject
-    before: Launched
     gate: Gate
 
 
@@ -67,12 +66,11 @@ async def _judge_kernel(
         _say(item=item, started=True)
         started = time.perf_counter()
         try:
-            trialled = await _verdict(kernel.edited(kernel.by_id[item.partition("/")[2]]), ready)
+            verdict = await _verdict(kernel.edited(kernel.by_id[item.partition("/")[2]]), ready)
         except JobError as error:
             # The command ends with an error then: nothing is accepted, and nothing was judged either.
             said: dict[str, Any] = {"accepted": False, "reason": f"no verdict: {error.kind}: {error}", "error": True}
         else:
-            verdict = trialled.verdict
             said = {"accepted": verdict.accepted, "reason": verdict.reason, "inputs": len(verdict.inputs)}
             said["replay"] = verdict.replay
         _say(item=item, seconds=_since(started), **said)
@@ -85,26 +83,27 @@ async def _ready(kernel: corpus.Subject, workspace: Workspace, session: Session,
     with Progress() as progress:
         workload = workspace.workload(selected, allow_run=True, progress=progress)
         subject = await workload.subject_of(selected.kernels[0], session)
-    before = await launched(session.worker, subject.program(), subject.calls, session.arch)
+    gate = Gate(
+        session.worker,
+        subject.program(),
+        subject.calls,
+        on_device=session.measures,
+        arch=session.arch,
+        kernel=subject.kernel,
+        reference=reference_beside(subject.program(), subject.calls),
+    )
+    before = await gate.launched()
     if before.error or not subject.calls:
         raise TritonForgeError(before.error or "no call was recorded")
-    gate = Gate(session.worker, subject.program(), subject.calls, on_device=session.measures, grid=before.grid)
     if seed is not None:
         gate.seed = seed
-    return Ready(session, subject, before, gate)
+    return Ready(subject, gate)
 
 
-async def _verdict(text: str, ready: Ready) -> Trialled:
-    subject, session, before = ready.subject, ready.session, ready.before
-    try:
-        after = await launched(session.worker, subject.program(text), subject.calls, session.arch)
-    except JobError as error:
-        if error.kind != "user-error":
-            raise
-        return refusal(f"the candidate cannot be called as the original is: {error.message}")
-    if after.error:
-        return refusal(f"the candidate does not compile for {session.arch}: {after.error}")
-    return await ready.gate.check(subject.program(text), tile=max(before.largest_tile, after.largest_tile))
+async def _verdict(text: str, ready: Ready) -> Verdict:
+    candidate = ready.subject.program(text)
+    trialled = await ready.gate.check(candidate)
+    return await ready.gate.sanitised(candidate, trialled.verdict)
 
 
 def _since(started: float) -> float:

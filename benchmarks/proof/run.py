@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -164,6 +165,7 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     parser.add_argument("--results", type=Path, default=HERE / "results", help="where results are kept")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started ends with it
     subjects = load(options.kernels)
     chosen = list(parts.values()) if options.part == "all" else [parts[options.part]]
     good = [part(subjects, options) for part in chosen]

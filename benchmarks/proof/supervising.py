@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import json
 import os
 import queue
@@ -14,6 +16,19 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+_RUNNING: set[subprocess.Popen[str]] = set()
+
+
+@atexit.register
+def _end_all() -> None:
+    for process in tuple(_RUNNING):
+        _kill(process)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def over(
@@ -70,6 +85,7 @@ def _run(
         [sys.executable, HERE / script, *options, *items], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
     )  # fmt: skip
+    _RUNNING.add(process)
     timer = _Timer(process, seconds)
     errors: list[str] = []
     reader = threading.Thread(target=lambda: errors.append(process.stderr.read() if process.stderr else ""))
@@ -87,6 +103,7 @@ def _run(
     process.wait()
     reader.join()
     timer.stop()
+    _RUNNING.discard(process)
     if left:
         stuck = current if current in left else left[0]
         left.remove(stuck)
@@ -118,5 +135,4 @@ class _Timer:
 
     def _fire(self) -> None:
         self.fired = True
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+        _kill(self._process)
