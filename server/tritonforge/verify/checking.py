@@ -117,7 +117,9 @@ class Checking:
         if first.where == "direct":
             planned = await self._direct_plan()
         elif first.call < len(self.originals.calls):
-            planned = await self._plan(first.call)
+            usual = await self.originals.first_inputs(first.call, self.tile or 64)
+            known = first.where == "call" and first.index < len(usual)
+            planned = _through_host(first.call, usual) if known else await self._plan(first.call)
             if first.where == "device":
                 planned = self._for_device(planned, first.call)
         else:
@@ -127,7 +129,7 @@ class Checking:
     async def _plan(self, number: int) -> list[Planned]:
         found = await self.originals.inputs(number, self.tile or 64)
         self.evidence.skipped += [one for one in found.skipped if one not in self.evidence.skipped]
-        return [Planned(Place("call", number, index), one) for index, one in enumerate(found.variations)]
+        return _through_host(number, found.variations)
 
     async def _compare(self, planned: Sequence[Planned]) -> None:
         """Run what was not run yet."""
@@ -220,3 +222,7 @@ class Checking:
         dropped = without_masks(original, self.candidate)
         if dropped and not all(crosses_every_size(call, evidence.tried) for call in self.originals.calls):
             self._refuse(dropped[0].sentence, "source rules")
+
+
+def _through_host(number: int, variations: Sequence[Variation]) -> list[Planned]:
+    return [Planned(Place("call", number, index), one) for index, one in enumerate(variations)]

@@ -55,11 +55,14 @@ class Originals:
             number: which call.
             tile: the largest tile size that either side uses.
         """
-        call = self.calls[number]
-        groups = await self._groups_of(number)
-        made = variations(call, groups, tile=tile, seed=self.seed, grid=self.grid)
-        more = await self._allowed(number, groups)
+        made = await self.first_inputs(number, tile)
+        more = await self._allowed(number, await self._groups_of(number))
         return Inputs((*made, *more.variations), more.skipped)
+
+    async def first_inputs(self, number: int, tile: int) -> tuple[Variation, ...]:
+        """Return those of the inputs that come first, for which the original need not be asked what it allows."""
+        groups = await self._groups_of(number)
+        return variations(self.calls[number], groups, tile=tile, seed=self.seed, grid=self.grid)
 
     async def _groups_of(self, number: int) -> Groups:
         if number not in self._groups:
