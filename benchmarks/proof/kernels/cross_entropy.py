@@ -51,7 +51,7 @@ def cross_entropy(logits, labels, ignore_index=-100, smoothing=0.0):
 
     Args:
         logits: (rows, classes) with contiguous rows.
-        labels: (rows,) int64 in [0, classes), or `ignore_index`, whose rows have loss 0.
+        labels: (rows,) int64 or int32 in [0, classes), or `ignore_index`, whose rows have loss 0.
         ignore_index: the label to leave out.
         smoothing: the share of the uniform distribution in the target.
 
@@ -83,4 +83,4 @@ if __name__ == "__main__":
     labels[::5] = -100
     logits = torch.randn((256, 32000), device="cuda")
     cross_entropy(logits, labels)
-    cross_entropy(logits.to(torch.bfloat16), labels, smoothing=0.1)
+    cross_entropy(logits.to(torch.bfloat16), labels.to(torch.int32), smoothing=0.1)

@@ -74,4 +74,4 @@ if __name__ == "__main__":
     table = torch.randn((32000, 768), device="cuda", dtype=torch.float16)
     positions = torch.randn((1024, 768), device="cuda", dtype=torch.float16)
     embed(tokens, table, positions)
-    embed(tokens, table.float(), positions.float(), padding_idx=1, scale=768**0.5)
+    embed(tokens.to(torch.int32), table.float(), positions.float(), padding_idx=1, scale=768**0.5)

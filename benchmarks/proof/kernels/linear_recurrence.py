@@ -64,7 +64,7 @@ def linear_recurrence(a, b, initial):
     a, b = a.contiguous(), b.contiguous()
     h = torch.empty_like(a)
     final = torch.empty((batch, channels), dtype=torch.float32, device=a.device)
-    BLOCK_C = 32
+    BLOCK_C = 16
     linear_recurrence_kernel[(batch, triton.cdiv(channels, BLOCK_C))](
         h, final, a, b, initial, time, channels, a.stride(0), a.stride(1), BLOCK_T=32, BLOCK_C=BLOCK_C, num_warps=4
     )

@@ -39,7 +39,7 @@ def segment_sum(x, cu_seqlens, mean=False):
 
     Args:
         x: (total, cols), rows may be apart.
-        cu_seqlens: (sequences + 1,) int32, non-decreasing, from 0 to total.
+        cu_seqlens: (sequences + 1,) int32 or int64, non-decreasing, from 0 to total.
         mean: divide by the lengths.
 
     Returns:
@@ -59,4 +59,4 @@ if __name__ == "__main__":
     lengths = torch.tensor([0, 700, 1, 130, 513, 0, 704], device="cuda")
     cu_seqlens = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]).to(torch.int32)
     segment_sum(torch.randn((2048, 512), device="cuda"), cu_seqlens)
-    segment_sum(torch.randn((2048, 512), device="cuda", dtype=torch.float16), cu_seqlens, mean=True)
+    segment_sum(torch.randn((2048, 512), device="cuda", dtype=torch.float16), cu_seqlens.long(), mean=True)

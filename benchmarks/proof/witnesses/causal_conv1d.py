@@ -57,7 +57,7 @@ INPUTS = {
     "short": lambda: arguments(2, 3, 2),
     "long": lambda: arguments(1, 1, 1200),
     "two_taps": lambda: arguments(taps=2),
-    "many_channels": lambda: arguments(1, 140, 3),
+    "many_channels": lambda: arguments(1, 40, 3),
     "linear": lambda: (*arguments(), False),
     "channel_last": channel_last,
     "steps_apart": steps_apart,

@@ -27,7 +27,6 @@ def typical():
 def specials():
     x, groups, weight, bias = arguments()
     x[0, 1, 2, 3] = float("nan")
-    x[1, 5, 0, 0] = float("inf")
     return x, groups, weight, bias
 
 
