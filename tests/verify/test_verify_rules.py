@@ -79,7 +79,7 @@ CHEATS = {
     "a cached function": (("def scale(", "import functools\n@functools.cache\ndef scale("), "functools.cache"),
     "an attribute of the function": ((BODY, BODY + "    scale.last = o\n"), "sets the attribute scale.last"),
     "a default that is kept": (("def scale(x, factor=0.5)", "def scale(x, factor=0.5, kept={})"), "the default {}"),
-    "a default that is computed": (("factor=0.5):\n    \"", "factor=float(1)):\n    \""), "the default float(1)"),
+    "a default that is computed": (("def scale(x, factor=0.5)", "def scale(x, factor=float(1))"), "the default float(1)"),
     "a guarded launch": ((LAUNCH, f"    try:\n    {LAUNCH}    except Exception:\n        pass\n"), "catches exceptions"),
     "a file": ((RETURN, "    open('/tmp/x', 'w').write('')\n    return o\n"), "uses open"),
     "output": ((RETURN, "    print(o)\n    return o\n"), "uses print"),
@@ -193,8 +193,11 @@ def test_what_the_rewriter_writes_passes(case):
 UNMASKED_LOAD = ("mask=c < N, other=0.0", "eviction_policy=''")
 GUARDED = (
     "        v = tl.load(x + r * N + c, mask=c < N, other=0.0) * factor\n",
-    "        if EVEN:\n            v = tl.load(x + r * N + c) * factor\n"
-    "        else:\n            v = tl.load(x + r * N + c, mask=c < N, other=0.0) * factor\n",
+    """        if EVEN:
+            v = tl.load(x + r * N + c) * factor
+        else:
+            v = tl.load(x + r * N + c, mask=c < N, other=0.0) * factor
+""",
     "B: tl.constexpr", "EVEN: tl.constexpr, B: tl.constexpr",
 )  # fmt: skip
 
@@ -230,3 +233,83 @@ def test_the_other_branch_of_a_proof_is_not_guarded_by_it():
     swapped = GUARDED[1].replace("if EVEN:", "if not EVEN:")
     candidate = edited((GUARDED[0], swapped, *GUARDED[2:], "factor, B=32)", "factor, EVEN=N % 32 == 0, B=32)"))
     assert dropped_masks(ORIGINAL, candidate)
+
+
+WIDE = """import triton
+import triton.language as tl
+
+
+@triton.jit
+def row_of(x, row, stride):
+    return x + row * stride
+
+
+@triton.jit
+def kernel(x, o, M, N, sx, so, B: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    first = row_of(x, row, sx)
+    for start in range(0, N, B):
+        c = start + tl.arange(0, B)
+        v = tl.load(first + c, mask=c < N, other=0.0)
+        tl.store(o + row * so + c, v, mask=c < N)
+"""
+ROW = "    row = tl.program_id(0).to(tl.int64)\n"
+NARROWED = {
+    "the cast is gone": ("x", (ROW, "    row = tl.program_id(0)\n")),
+    "the cast comes too late": ("o", ("row * so", "(tl.program_id(0) * so).to(tl.int64)")),
+    "the cast is to 32 bits": ("x", (ROW, ROW.replace("int64", "int32"))),
+    "the row is narrowed on the way": ("o", ("row * so", "row.to(tl.int32) * so")),
+    "one side in a helper": ("x", ("x, row, sx", "x, tl.program_id(0), sx")),
+    "a loop over rows": (
+        "o",
+        (
+            "        tl.store(o + row * so + c, v, mask=c < N)\n",
+            "        for r in range(tl.program_id(0), M, M):\n            tl.store(o + r * so + c, v, mask=c < N)\n",
+        ),
+    ),
+    "a size for a stride": ("o", ("row * so", "tl.program_id(0) * N")),
+}
+WIDE_STILL = {
+    "a function for the method": (ROW, "    row = tl.cast(tl.program_id(0), tl.int64)\n"),
+    "another name of the type": (ROW, "    wide = tl.int64\n    row = tl.program_id(0).to(wide)\n"),
+    "strides for the row": (
+        ROW,
+        "    row = tl.program_id(0)\n    sx = sx.to(tl.int64)\n    so = tl.cast(so, dtype=tl.int64)\n",
+    ),
+    "annotated strides": (ROW, "    row = tl.program_id(0)\n", "sx, so,", "sx: tl.int64, so: tl.int64,"),
+    "an unsigned row": (ROW, ROW.replace("int64", "uint64")),
+    "zero of 64 bits": (ROW, "    row = tl.program_id(0) + tl.zeros((), dtype=tl.int64)\n"),
+    "rows the other way round": (ROW, "    row = (M - 1 - tl.program_id(0)).to(tl.int64)\n"),
+    "numbers of rows in 32 bits": (ROW, "    row = (tl.program_id(0) * 2 + tl.arange(0, 1)).to(tl.int64)\n"),
+    "an address made before the loop": (
+        "    for start",
+        "    at = o + row * so\n    for start",
+        "(o + row * so",
+        "(at",
+    ),
+    "programs over rows": (ROW, "    row = (tl.program_id(0) % M).to(tl.int64)\n"),
+}
+
+
+@pytest.mark.parametrize("name", NARROWED)
+def test_an_offset_that_loses_its_64_bits_is_refused(name):
+    pointer, (old, new) = NARROWED[name]
+    assert WIDE.count(old) == 1
+    reason = broken_rule(WIDE, WIDE.replace(old, new), [])
+    assert f"computes the offset of {pointer} in 32 bits, where the original uses 64" in reason
+    assert reason.startswith("line ")
+
+
+@pytest.mark.parametrize("name", WIDE_STILL)
+def test_an_offset_may_get_its_64_bits_elsewhere(name):
+    candidate = WIDE
+    changes = WIDE_STILL[name]
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert candidate.count(old) == 1
+        candidate = candidate.replace(old, new)
+    assert broken_rule(WIDE, candidate, []) == ""
+
+
+def test_an_original_of_32_bits_asks_for_no_more():
+    narrow = WIDE.replace(".to(tl.int64)", "")
+    assert broken_rule(narrow, narrow.replace("row * so", "(row + 0) * so"), []) == ""

@@ -1,4 +1,4 @@
-"""What the text of a candidate may not add: library calls, state, side effects, and accesses without their mask.
+"""What a candidate's text may not add: library calls, state, side effects, unmasked accesses and 32-bit offsets.
 
 Pure functions over source. A candidate is judged by what it adds to the original: whatever the original does itself is
 no fault of the candidate's.
@@ -16,6 +16,7 @@ from tritonforge.analysis import analyze
 from tritonforge.domain.kernel import Access, Kernel
 from tritonforge.verify.events import Event, events
 from tritonforge.verify.host_code import File, read_file
+from tritonforge.verify.offsets import narrowed_offset
 
 _DIVIDES = re.compile(r"%[^=]*==\s*0\b")
 
@@ -63,7 +64,13 @@ def broken_rule(original: str, candidate: str, hosts: Iterable[str], tensors: It
     if not added:
         # The same text more often than before: the last of them is as good as any.
         added = [e for e in found if totals[e.what] > had[e.what]][-1:]
-    return f"line {added[0].line}: the candidate {added[0].what}" if added else ""
+    if added:
+        return f"line {added[0].line}: the candidate {added[0].what}"
+    narrowed = narrowed_offset(before, after) if before is not None else None
+    if narrowed is None:
+        return ""
+    line, pointer = narrowed
+    return f"line {line}: the candidate computes the offset of {pointer} in 32 bits, where the original uses 64"
 
 
 def _keys(found: Sequence[Event]) -> list[str]:
