@@ -20,6 +20,7 @@ from triton.runtime.autotuner import Autotuner
 _POISON = 0x7E
 _TF32_DROPPED_BITS = 13
 _BF16_NAN = 0x7FC0
+_BF16_LARGEST = 0x7F7F
 _MOST_THREADS = 256
 
 Place = tuple[int, int, int]
@@ -34,13 +35,15 @@ class Launches:
     only: tuple[Place, ...] = ()
 
 
-def install(schedule: str) -> None:
+def install(schedule: str, *, large_lanes: bool = False) -> None:
     """Change the interpreter of this process for good.
+
+    `large_lanes`: undefined lanes hold the largest value instead of NaN, which a maximum would pass over.
 
     Raises:
         ValueError: for an unknown schedule.
     """
-    _undefined_lanes()
+    _undefined_lanes(large=large_lanes)
     _tensor_cores()
     # Timing needs a GPU: an autotuned kernel runs with its first configuration.
     Autotuner._bench = lambda *_, **__: [0.0, 0.0, 0.0]
@@ -90,24 +93,24 @@ def _one_by_one(schedule: str) -> Run:
     return run
 
 
-def _undefined_lanes() -> None:
+def _undefined_lanes(*, large: bool) -> None:
     load = ti.InterpreterBuilder.create_masked_load
 
     def masked_load(self: Any, ptrs: Any, mask: Any, other: Any, *rest: Any) -> Any:
         if other is None:
             element = ptrs.get_element_ty()
             dtype = ti._get_np_dtype(element)
-            other = ti.TensorHandle(_undefined(ptrs.data.shape, dtype, element), element)
+            other = ti.TensorHandle(_undefined(ptrs.data.shape, dtype, element, large), element)
         return load(self, ptrs, mask, other, *rest)
 
     ti.InterpreterBuilder.create_masked_load = masked_load
 
 
-def _undefined(shape: tuple[int, ...], dtype: Any, element: Any) -> Any:
+def _undefined(shape: tuple[int, ...], dtype: Any, element: Any, large: bool) -> Any:
     if np.issubdtype(dtype, np.floating):
-        return np.full(shape, np.nan, dtype)
+        return np.full(shape, np.finfo(dtype).max if large else np.nan, dtype)
     if element.is_bf16():
-        return np.full(shape, _BF16_NAN, dtype)
+        return np.full(shape, _BF16_LARGEST if large else _BF16_NAN, dtype)
     filled = np.empty(shape, dtype)
     filled.reshape(-1).view(np.uint8).fill(1 if dtype == np.bool_ else _POISON)
     return filled

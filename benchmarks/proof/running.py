@@ -88,7 +88,7 @@ def _child(sender: Any, file: Path, host: str, case: Case, schedule: str, side: 
     torch.manual_seed(0)
     try:
         if side is not None:
-            install(schedule)
+            install(schedule, large_lanes=side == "start")
         ran = _run(file, host, case.calls, side)
     except Exception as error:  # noqa: BLE001  # a mutant may raise anything, and that is an answer
         ran = Ran(failure=f"raised {type(error).__name__}: {str(error)[:300]}")
