@@ -8,7 +8,6 @@ leaves its buffers, or its results depend on what lies in gaps.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +17,17 @@ from tritonforge.domain.launch import Call, Distribution, Hostile, Scalar, Tenso
 from tritonforge.domain.messages import InputOutcome
 from tritonforge.verify.grouping import Groups, SelfCheck, meanings
 from tritonforge.verify.inputs import Variation
-from tritonforge.verify.resizing import all_tensors, is_floating, is_unset, leaves, map_tensors, resize, with_leaves
+from tritonforge.verify.marks import marked
+from tritonforge.verify.naming import by_name, given
+from tritonforge.verify.resizing import (
+    all_tensors,
+    is_floating,
+    is_unset,
+    leaves,
+    map_tensors,
+    resize,
+    with_leaves,
+)
 from tritonforge.verify.scalars import FACTORS, a_quarter_less, neighbours, other_scalars
 from tritonforge.verify.signature import Parameter
 from tritonforge.verify.sizes import counting, few
@@ -26,7 +35,7 @@ from tritonforge.verify.spreading import SPREADS, spread
 
 _MAX_EMPTY = 4
 _MAX_MEANINGS = 3
-_MAX_NEIGHBOURS = 6
+_MAX_NEIGHBOURS = 9
 _MAX_OPTIONAL = 3
 _MAX_DTYPES = 2
 _MAX_ALONE = 2
@@ -76,6 +85,7 @@ async def asked(
             *((about, spread(base, how)) for how, about in SPREADS),
             *_sized(call, groups, little, made),
             *_left_out(base, parameters),
+            *marked(base, parameters),
             *_integers(call, made),
             *_factors(call, made),
             *_dtypes(call, dtypes, made),
@@ -107,11 +117,12 @@ async def _allowed(
         if outcome.status == "equal" and (outcome.outputs or empty):
             kept.append(Variation(one, about))
         else:
-            skipped.append((about, _why(outcome)))
+            skipped.append((about, why_skipped(outcome)))
     return kept, skipped
 
 
-def _why(outcome: InputOutcome) -> str:
+def why_skipped(outcome: InputOutcome) -> str:
+    """Return why an input is left out that the original was asked about."""
     if outcome.status == "original-failed":
         return f"the original fails: {outcome.detail}"
     return f"the original does not repeat its own results: {outcome.detail}" if outcome.detail else "nothing to compare"
@@ -151,7 +162,7 @@ def _sized(call: Call, groups: Groups, little: Sequence[int], made: Callable[...
 
 def _left_out(call: Call, parameters: tuple[Parameter, ...]) -> Iterator[tuple[str, Call]]:
     """Leave out what equals its default, give what was left out, and give another value than the default."""
-    named = _by_name(call, parameters)
+    named = by_name(call, parameters)
     tries = 0
     for parameter in parameters:
         name, default = parameter.name, parameter.default
@@ -159,7 +170,7 @@ def _left_out(call: Call, parameters: tuple[Parameter, ...]) -> Iterator[tuple[s
             continue
         value = named.get(name)
         if value == default:
-            yield f"{name} left to its default", _given(call, parameters, {**named, name: None})
+            yield f"{name} left to its default", given(call, parameters, {**named, name: None})
         if value in (None, default):
             if isinstance(default.value, bool) and value is not None:
                 continue  # flags are flipped in any case
@@ -168,23 +179,9 @@ def _left_out(call: Call, parameters: tuple[Parameter, ...]) -> Iterator[tuple[s
             if default.value is None and tries > _MAX_OPTIONAL:
                 continue
             for other in others:
-                yield f"{name} other than its default", _given(call, parameters, {**named, name: other})
+                yield f"{name} other than its default", given(call, parameters, {**named, name: other})
         elif isinstance(value, Tensor) and default.value is None:
-            yield f"{name}=None", _given(call, parameters, {**named, name: default})
-
-
-def _by_name(call: Call, parameters: tuple[Parameter, ...]) -> dict[str, Value | None]:
-    positional = [parameter.name for parameter in parameters if parameter.positional]
-    return {**dict(zip(positional, call.arguments, strict=False)), **dict(call.keywords)}
-
-
-def _given(call: Call, parameters: tuple[Parameter, ...], named: dict[str, Value | None]) -> Call:
-    """Return `call` with arguments by name; they stay positional up to the first that is left out (None)."""
-    positional = [parameter.name for parameter in parameters if parameter.positional][: len(call.arguments)]
-    kept = list(itertools.takewhile(lambda name: named[name] is not None, positional))
-    arguments = tuple(value for name in kept if (value := named[name]) is not None)
-    keywords = tuple((name, value) for name, value in named.items() if name not in kept and value is not None)
-    return dataclasses.replace(call, arguments=arguments, keywords=keywords)
+            yield f"{name}=None", given(call, parameters, {**named, name: default})
 
 
 def _others(default: Scalar, call: Call) -> tuple[Value, ...]:
@@ -193,7 +190,7 @@ def _others(default: Scalar, call: Call) -> tuple[Value, ...]:
     if isinstance(value, bool):
         return (Scalar(not value),)
     if isinstance(value, int):
-        return (Scalar(value + 1),)
+        return (Scalar(value + 1), Scalar(2 * value + 1)) if value > 1 else (Scalar(value + 1),)
     if isinstance(value, float):
         # A quarter less of an epsilon shows nowhere, and three times a probability may be no probability.
         return Scalar(a_quarter_less(value)), Scalar(3 * value + 0.25)

@@ -15,13 +15,17 @@ from tritonforge.domain.messages import Program
 from tritonforge.jobs import JobError
 from tritonforge.verify.comparing import Comparer, Planned
 from tritonforge.verify.direct import direct_variations
+from tritonforge.verify.growing import alike, changes_hosts, launched_for, may_stay_behind, same_grids, stays_behind
 from tritonforge.verify.honesty import covered, folded, joined, never_ran
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.judgement import PASSED, Evidence
 from tritonforge.verify.launched import Launched, launched
+from tritonforge.verify.literals import Literal, new_literals
 from tritonforge.verify.originals import Originals
 from tritonforge.verify.precision import lower_precision
+from tritonforge.verify.reaching import unreached_sentence
 from tritonforge.verify.replaying import Place
+from tritonforge.verify.resizing import describe
 from tritonforge.verify.tails import crosses_every_size
 from tritonforge.verify.texts import broken, text_of, without_masks
 
@@ -41,6 +45,8 @@ class Checking:
     comparer: Comparer
     before: Launched = field(default_factory=lambda: Launched(()))
     after: Launched = field(default_factory=lambda: Launched(()))
+    unreached: frozenset[Literal] | None = None
+    """The candidate's new numbers that no input of any call so far crosses."""
 
     async def run(self, first: Place | None) -> None:
         """Go through every phase until something is wrong; `first` is the input to begin with."""
@@ -57,6 +63,7 @@ class Checking:
             yield "replayed", partial(self._again, first)
         for number, _ in enumerate(self.originals.calls):
             yield "compare", partial(self._through_host, number)
+        yield "grids", self._compare_grids
         yield "directly", self._directly
         if self.evidence.on_device:
             for number, _ in enumerate(self.originals.calls):
@@ -108,6 +115,27 @@ class Checking:
                 self._refuse(reason, "precision")
                 self.evidence.lower_precision = True
 
+    async def _compare_grids(self) -> None:
+        """Refuse a grid that stops growing past the recorded sizes, where host code was edited and little else."""
+        originals = self.originals
+        if not originals.arch or not changes_hosts(originals.program, self.candidate):
+            return
+        if may_stay_behind(self.candidate):
+            return
+        for number, (mine, theirs) in enumerate(zip(self.before.compiled, self.after.compiled, strict=True)):
+            if not (alike(mine, theirs) and same_grids(mine, theirs)):
+                continue
+            grown = await originals.larger(number)
+            if grown is None:
+                continue
+            found = await launched_for(originals.worker, self.candidate, grown.call, originals.arch)
+            if found is None:
+                self._refuse(f"the candidate does not take {describe(grown.call)}, as the original does", "results")
+                return
+            if reason := stays_behind(grown, found):
+                self._refuse(reason, "results")
+                return
+
     def _refuse(self, reason: str, check: str) -> None:
         self.evidence.refused = reason
         self.evidence.made[check] = f"failed: {reason}"
@@ -129,7 +157,10 @@ class Checking:
     async def _plan(self, number: int) -> list[Planned]:
         found = await self.originals.inputs(number, self.tile or 64)
         self.evidence.skipped += [one for one in found.skipped if one not in self.evidence.skipped]
-        return _through_host(number, found.variations)
+        literals = new_literals(self.originals.program, self.candidate)
+        more = await self.originals.reaching(number, self.tile or 64, literals)
+        self.unreached = more.unreached if self.unreached is None else self.unreached & more.unreached
+        return _through_host(number, (*found.variations, *more.variations))
 
     async def _compare(self, planned: Sequence[Planned]) -> None:
         """Run what was not run yet."""
@@ -218,6 +249,10 @@ class Checking:
         unseen = never_ran(evidence.coverage, original, self.candidate)
         if unseen:
             self._refuse(unseen, "coverage")
+            return
+        beyond = unreached_sentence(self.unreached or ())
+        if beyond:
+            self._refuse(beyond, "coverage")
             return
         dropped = without_masks(original, self.candidate)
         if dropped and not all(crosses_every_size(call, evidence.tried) for call in self.originals.calls):

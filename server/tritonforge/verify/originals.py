@@ -7,13 +7,22 @@ from dataclasses import dataclass, field
 
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call
-from tritonforge.domain.messages import Compare, CompareOnDevice, InputOutcome, Program, Tolerance
-from tritonforge.jobs import Worker
+from tritonforge.domain.messages import Compare, CompareOnDevice, InputOutcome, Limits, Program, Tolerance
+from tritonforge.jobs import JobError, Worker
 from tritonforge.verify.asking import Asked, asked, other_dtypes
 from tritonforge.verify.comparing import DEVICE
+from tritonforge.verify.costly import TOO_MUCH, costly
+from tritonforge.verify.growing import Larger, larger, launched_for
 from tritonforge.verify.inputs import Groups, SelfCheck, Variation, find_groups, variations
 from tritonforge.verify.launched import Launched, launched
+from tritonforge.verify.literals import Literal
+from tritonforge.verify.reaching import Reached, reaching
 from tritonforge.verify.signature import parameters_of
+
+_PATIENCE = Limits(seconds=25.0)
+"""For an input that may never end. A run of it is repeated some times for a self-check."""
+_ENDED = frozenset(["timeout", "memory"])
+_DIED = frozenset(["crashed"])
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,9 @@ class Originals:
     on_device: bool = False
     _groups: dict[int, Groups] = field(default_factory=dict)
     _asked: dict[int, Asked] = field(default_factory=dict)
+    _costly: dict[int, Asked] = field(default_factory=dict)
+    _reached: dict[tuple[int, int, tuple[Literal, ...]], Reached] = field(default_factory=dict)
+    _larger: dict[int, Larger | None] = field(default_factory=dict)
     _launched: Launched | None = None
 
     async def launched(self) -> Launched:
@@ -47,6 +59,15 @@ class Originals:
             self._launched = await launched(self.worker, self.program, self.calls, self.arch)
             self.grid = self.grid or self._launched.grid
         return self._launched
+
+    async def larger(self, number: int) -> Larger | None:
+        """Return one of the calls at larger sizes, with what is launched for it; None where it allows none."""
+        if number not in self._larger:
+            call = self.calls[number]
+            grown = larger(call, await self._groups_of(number), self.grid) if call.kernel_launch is None else None
+            found = await launched_for(self.worker, self.program, grown, self.arch) if grown else None
+            self._larger[number] = Larger(grown, found) if grown and found else None
+        return self._larger[number]
 
     async def inputs(self, number: int, tile: int) -> Inputs:
         """Return the inputs of one of the calls, in the order in which they are tried.
@@ -57,7 +78,31 @@ class Originals:
         """
         made = await self.first_inputs(number, tile)
         more = await self._allowed(number, await self._groups_of(number))
-        return Inputs((*made, *more.variations), more.skipped)
+        long = await self._long(number)
+        return Inputs((*made, *more.variations, *long.variations), (*more.skipped, *long.skipped))
+
+    async def reaching(self, number: int, tile: int, literals: tuple[Literal, ...]) -> Reached:
+        """Return further inputs of one of the calls, which cross the numbers that a candidate adds to the text.
+
+        Args:
+            number: which call.
+            tile: the largest tile size that either side uses.
+            literals: the candidate's new numbers (`new_literals`).
+        """
+        groups = await self._groups_of(number)
+        key = (number, tile, literals)
+        if literals and groups.groups and key not in self._reached:
+            self._reached[key] = await reaching(
+                self.calls[number],
+                groups,
+                literals,
+                self._alone,
+                usual=(await self.inputs(number, tile)).variations,
+                tile=tile,
+                seed=self.seed + 601,
+                grid=self.grid,
+            )
+        return self._reached.get(key, Reached())
 
     async def first_inputs(self, number: int, tile: int) -> tuple[Variation, ...]:
         """Return those of the inputs that come first, for which the original need not be asked what it allows."""
@@ -87,6 +132,23 @@ class Originals:
                 dtypes=other_dtypes(call, self.calls),
             )
         return self._asked[number]
+
+    async def _long(self, number: int) -> Asked:
+        if number not in self._costly:
+            groups = await self._groups_of(number)
+            self._costly[number] = await costly(
+                self.calls[number], groups, self._alone, seed=self.seed + 501, grid=self.grid
+            )
+        return self._costly[number]
+
+    async def _alone(self, call: Call) -> InputOutcome:
+        request = Compare(self.program, self.program, (call,), self.tolerance, stop_at_first=False)
+        try:
+            return (await self.worker.run(request, limits=_PATIENCE)).outcomes[0]
+        except JobError as error:
+            if error.kind not in _ENDED | _DIED:
+                raise
+            return InputOutcome("original-failed", error.message, check=TOO_MUCH if error.kind in _ENDED else "")
 
     def _self_check(self, job: type[Compare | CompareOnDevice]) -> SelfCheck:
         async def self_check(calls: Sequence[Call]) -> Sequence[InputOutcome]:

@@ -49,7 +49,7 @@ def flipped_flags(call: Call) -> tuple[tuple[str, Call], ...]:
 
 
 def neighbours(call: Call) -> tuple[tuple[str, Call], ...]:
-    """Return `call` with each integer argument one more and one less, one at a time, with what became of it.
+    """Return `call` with each integer argument one more, one less and over twice it, one at a time, and what it became.
 
     Integers that repeat an extent, an element count or a stride of a tensor follow the tensors and are left out.
     """
@@ -63,7 +63,7 @@ def neighbours(call: Call) -> tuple[tuple[str, Call], ...]:
     return tuple(
         (f"argument {path[0]} = {other}", with_scalar(call, path, other))
         for path, number in free
-        for other in (number + 1, number - 1)
+        for other in (number + 1, number - 1, *((2 * number + 1,) if number > 1 else ()))
     )
 
 

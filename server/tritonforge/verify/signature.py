@@ -85,8 +85,10 @@ def _constants(body: list[ast.stmt]) -> dict[str, ast.expr]:
 def _literal(node: ast.expr | None, constants: dict[str, ast.expr]) -> Scalar | None:
     if isinstance(node, ast.Name):
         node = constants.get(node.id)
+    if node is None:
+        return None
     try:
-        value = ast.literal_eval(node) if node is not None else ...
+        value = ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError):
         return None
     return Scalar(value) if type(value) in _LITERALS else None

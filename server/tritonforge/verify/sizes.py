@@ -48,7 +48,7 @@ def beyond(recorded: int, tile: int) -> int:
 def counting(call: Call, groups: Groups, grid: frozenset[int]) -> frozenset[int]:
     """Return which groups count programs one by one, not elements of a tile: they have no tile to cross."""
     named = {index for index, group in enumerate(groups.groups) if _is_grid(group, grid)}
-    counted = {index for count in _counts(call, groups, grid) for index, block in count.factors if block == 1}
+    counted = {index for count in counts(call, groups, grid) for index, block in count.factors if block == 1}
     return frozenset(named | counted)
 
 
@@ -65,7 +65,7 @@ class Past:
 
 
 @dataclass(frozen=True)
-class _Count:
+class Count:
     """An extent of a recorded grid, and the groups that it counts, each in blocks of so many elements."""
 
     programs: int
@@ -84,7 +84,7 @@ def past(call: Call, groups: Groups, *, grid: frozenset[int], covered: Sequence[
         covered: sizes that are tried anyway.
     """
     found: list[Past] = []
-    for count in _counts(call, groups, grid):
+    for count in counts(call, groups, grid):
         one = _past(call, groups, count)
         if one is None or _covered(groups, count, covered) or any(one.sizes == other.sizes for other in found):
             continue
@@ -92,36 +92,47 @@ def past(call: Call, groups: Groups, *, grid: frozenset[int], covered: Sequence[
     return tuple(found[:_MOST_PAST])
 
 
-def _past(call: Call, groups: Groups, count: _Count) -> Past | None:
+def _past(call: Call, groups: Groups, count: Count) -> Past | None:
     sizes = [3 + 2 * index for index in range(len(groups.groups))]
     most = min(_PROGRAMS, max(_LANES // max(count.lanes, 1), 1))
     for index, block in count.factors:
         sizes[index] = -(-groups.groups[index][0].size // block) * block + block // 2 + 5
     about = "more programs than recorded, with a tail"
-    if _programs(sizes, count) > most:
+    if programs_of(sizes, count) > most:
         # Each factor gives way alike, so that every dimension still has many blocks.
-        share = (min(most, _FEWER) / _programs(sizes, count)) ** (1 / len(count.factors))
+        share = (min(most, _FEWER) / programs_of(sizes, count)) ** (1 / len(count.factors))
         for index, block in count.factors:
             sizes[index] = max(math.ceil(sizes[index] * share) // block, 1) * block + block // 2 + 1
-        about = (
-            f"{_programs(sizes, count)} programs along one extent of the grid: the recorded {count.programs} take long"
-        )
+        now = programs_of(sizes, count)
+        about = f"{now} programs along one extent of the grid: the recorded {count.programs} take long"
     chosen = {place: size for group, size in zip(groups.groups, sizes, strict=True) for place in group}
     if sum(tensor.elements for tensor in all_tensors(resize(call, chosen, seed=0))) > _ELEMENTS:
         return None
     return Past(sizes, about)
 
 
-def _programs(sizes: Sequence[int], count: _Count) -> int:
+def programs_of(sizes: Sequence[int], count: Count) -> int:
+    """Return how many programs a grid's extent has for these sizes."""
     return count.fixed * math.prod(-(-sizes[index] // block) for index, block in count.factors)
 
 
-def _covered(groups: Groups, count: _Count, covered: Sequence[Sequence[int]]) -> bool:
+def _covered(groups: Groups, count: Count, covered: Sequence[Sequence[int]]) -> bool:
     recorded = [group[0].size for group in groups.groups]
-    return any(_programs(sizes, count) > _programs(recorded, count) for sizes in covered)
+    return any(programs_of(sizes, count) > programs_of(recorded, count) for sizes in covered)
 
 
-def _counts(call: Call, groups: Groups, grid: frozenset[int]) -> Iterator[_Count]:
+def counts(call: Call, groups: Groups, grid: frozenset[int]) -> tuple[Count, ...]:
+    """Return which groups the extents of the recorded grids count, in what blocks."""
+    return tuple(_counts(call, groups, grid))
+
+
+def counted(call: Call, groups: Groups, grid: frozenset[int]) -> frozenset[int]:
+    """Return which groups a grid grows with, by element or by block."""
+    named = {index for index, group in enumerate(groups.groups) if _is_grid(group, grid)}
+    return frozenset(named | {index for count in counts(call, groups, grid) for index, _ in count.factors})
+
+
+def _counts(call: Call, groups: Groups, grid: frozenset[int]) -> Iterator[Count]:
     seen = set()
     for launch in call.launches:
         blocks = _blocks(launch)
@@ -134,7 +145,7 @@ def _counts(call: Call, groups: Groups, grid: frozenset[int]) -> Iterator[_Count
     if not call.launches:
         for index, group in enumerate(groups.groups):
             if _is_grid(group, grid):
-                yield _Count(group[0].size, ((index, 1),), 1, 1)
+                yield Count(group[0].size, ((index, 1),), 1, 1)
 
 
 def _blocks(launch: RecordedLaunch) -> list[int]:
@@ -148,17 +159,17 @@ def _fixed(call: Call) -> list[int]:
     return sorted({1, *extents, *(a * b for a, b in itertools.combinations(sorted(extents), 2))})
 
 
-def _explained(extent: int, groups: Groups, blocks: list[int], fixed: list[int], lanes: int) -> _Count | None:
+def _explained(extent: int, groups: Groups, blocks: list[int], fixed: list[int], lanes: int) -> Count | None:
     """Find which groups, in which blocks, an extent of a grid counts: one group, else the product of two."""
     counted = [[(-(-group[0].size // block), block) for block in (1, *blocks)] for group in groups.groups]
     for factor in fixed:
         for index, ways in enumerate(counted):
             for programs, block in ways:
                 if programs > 1 and programs * factor == extent:
-                    return _Count(extent, ((index, block),), factor, lanes)
+                    return Count(extent, ((index, block),), factor, lanes)
     for factor in fixed:
         for (i, first), (j, second) in itertools.combinations(enumerate(counted), 2):
             for (a, block_a), (b, block_b) in itertools.product(first, second):
                 if a > 1 and b > 1 and a * b * factor == extent:
-                    return _Count(extent, ((i, block_a), (j, block_b)), factor, lanes)
+                    return Count(extent, ((i, block_a), (j, block_b)), factor, lanes)
     return None

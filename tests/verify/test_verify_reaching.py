@@ -1,0 +1,194 @@
+"""Inputs past what was recorded, and past the numbers that a candidate adds to the text."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import zlib
+
+import numpy as np
+import pytest
+
+from tritonforge.domain.launch import Call, CallSite, Distribution, ExactValues, RecordedLaunch, Scalar, Tensor
+from tritonforge.domain.messages import InputOutcome, Program
+from tritonforge.verify.asking import asked
+from tritonforge.verify.costly import LONGEST, TOO_MUCH, costly
+from tritonforge.verify.grouping import Groups
+from tritonforge.verify.inputs import variations
+from tritonforge.verify.literals import Literal, literals_added, new_literals
+from tritonforge.verify.reaching import Reached, reaching, unreached_sentence
+from tritonforge.verify.resizing import places
+from tritonforge.verify.signature import Parameter
+
+
+def tensor(*shape: int, **options) -> Tensor:
+    strides = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
+    return dataclasses.replace(Tensor(shape, tuple(strides), "float32"), **options)
+
+
+def launch(*grid: int, **constexprs: int) -> RecordedLaunch:
+    given = tuple((name, Scalar(value)) for name, value in constexprs.items())
+    return RecordedLaunch("m.py", "kernel", 1, (), given, (), (*grid, 1, 1)[:3], CallSite("m.py", 9, "f"))
+
+
+def alone(accepts=lambda *_: True, *, seconds: float = 0.1, check: str = ""):
+    async def run(call: Call) -> InputOutcome:
+        if accepts(*call.arguments):
+            return InputOutcome("equal", outputs=1, seconds=seconds)
+        return InputOutcome("original-failed", "refused", check=check)
+
+    return run
+
+
+def free(call: Call) -> Groups:
+    return Groups(tuple((place,) for place in places(call)))
+
+
+VECTOR = Call("", "m.py", "f", (tensor(98432),), launches=(launch(97, BLOCK=1024),))
+ROWS = Call("", "m.py", "f", (tensor(256, 5000),), launches=(launch(256, BLOCK=512),))
+
+
+def extra(call: Call, run=None):
+    found = asyncio.run(costly(call, free(call), run or alone(), seed=1))
+    return {v.about: v.call for v in found.variations}, dict(found.skipped)
+
+
+def test_a_call_is_tried_at_its_recorded_sizes_where_it_can_be_interpreted():
+    made, _ = extra(VECTOR)
+    assert made["as recorded"].arguments == VECTOR.arguments
+    many = dataclasses.replace(VECTOR, launches=(launch(700, BLOCK=1024),))
+    made, skipped = extra(many)
+    assert "as recorded" not in made
+    assert "GPU" in skipped["as recorded"]
+
+
+def test_what_takes_long_is_left_to_a_gpu():
+    _, skipped = extra(VECTOR, alone(seconds=LONGEST + 1))
+    assert "GPU" in skipped["as recorded"]
+
+
+def test_a_loop_gets_longer_than_it_was_recorded_while_other_sizes_are_next_to_nothing():
+    made, _ = extra(ROWS)
+    rows, columns = made["a longer loop than recorded, with a tail"].arguments[0].shape
+    assert rows <= 3
+    assert columns > 5000 + 512
+    assert columns % 2
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_wide_integers_take_the_whole_range_of_their_type_one_argument_at_a_time(dtype):
+    few = ExactValues(zlib.compress(np.array([3, 1, 2] * 100, dtype=dtype).tobytes()))
+    call = Call("", "m.py", "f", (tensor(300, dtype=dtype, values=few), tensor(300, dtype=dtype, values=few)))
+    made, _ = extra(call)
+    first, second = (made[f"argument {at}: integers over the whole range of their type"] for at in (0, 1))
+    assert first.arguments[0].values.high == float(np.iinfo(dtype).max)
+    assert isinstance(first.arguments[1].values, ExactValues)
+    assert isinstance(second.arguments[0].values, ExactValues)
+
+
+@pytest.mark.parametrize("values", [Distribution("offsets", low=0, high=9), np.arange(300)], ids=["drawn", "exact"])
+def test_offsets_are_never_drawn_from_the_whole_range(values):
+    if isinstance(values, np.ndarray):
+        values = ExactValues(zlib.compress(values.astype(np.int32).tobytes()))
+    made, _ = extra(Call("", "m.py", "f", (tensor(300, dtype="int32", values=values),)))
+    assert not any("whole range" in about for about in made)
+
+
+def test_an_ignored_label_becomes_another_label_and_the_elements_follow():
+    labels = np.array([-100, 3, 5, 4] * 10, dtype=np.int64)
+    values = ExactValues(zlib.compress(labels.tobytes()))
+    call = Call("", "m.py", "f", (tensor(40, 64), tensor(40, dtype="int64", values=values)))
+    parameters = (
+        Parameter("x", positional=True),
+        Parameter("labels", positional=True),
+        Parameter("ignore", positional=True, default=Scalar(-100)),
+    )
+
+    async def accepts_all(calls):
+        return [InputOutcome("equal", outputs=1) for _ in calls]
+
+    found = asyncio.run(asked(call, Groups(()), accepts_all, seed=1, parameters=parameters)).variations
+    (least,) = [v.call for v in found if v.about == "ignore = 3, which some elements are"]
+    assert dict(least.keywords)["ignore"] == Scalar(3)
+    moved = np.frombuffer(zlib.decompress(least.arguments[1].values.data), dtype=np.int64)
+    assert (moved == np.where(labels == -100, 3, labels)).all()
+
+
+BEFORE = """
+@triton.jit
+def k(x, n, B: tl.constexpr):
+    pid = tl.program_id(0)
+    for i in range(0, n, B):
+        pass
+
+
+def f(x):
+    n = x.numel()
+    k[(triton.cdiv(n, 1024),)](x, n, B=1024)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("range(0, n, B)", "range(0, min(n, 10 * B), B)", (10, True, True, False)),
+        ("(triton.cdiv(n, 1024),)", "(min(188, triton.cdiv(n, 1024)),)", (188, True, False, True)),
+        ("(triton.cdiv(n, 1024),)", "(97,)", (97, True, False, True)),
+        ("        pass", "        if i < 1 << 17:\n            pass", (131072, True, False, False)),
+        ("n = x.numel()", "n = x.numel() - 24", (24, False, False, False)),
+    ],
+    ids=["tiles", "programs", "grid", "shifted", "plain"],
+)
+def test_new_numbers_are_found_with_what_they_count(old, new, expected):
+    (one,) = literals_added(BEFORE, BEFORE.replace(old, new, 1))
+    assert (one.value, one.compared, one.tiles, one.programs) == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("1024", "512"),
+        ("B=1024", "B=1024, num_warps=6"),
+        ("x.numel()", "max(x.numel(), 1)"),
+        ("pass", "tl.arange(0, 64)"),
+    ],
+    ids=["tile", "warps", "one", "shape"],
+)
+def test_numbers_that_say_how_work_is_cut_are_no_limits(old, new):
+    assert literals_added(BEFORE, BEFORE.replace(old, new)) == ()
+
+
+def test_numbers_are_read_off_the_files_that_differ(tmp_path):
+    (tmp_path / "m.py").write_text(BEFORE)
+    edited = Program(str(tmp_path), "m.py", (("m.py", BEFORE.replace("(triton.cdiv(n, 1024),)", "(97,)")),))
+    assert [one.value for one in new_literals(Program(str(tmp_path), "m.py"), edited)] == [97]
+
+
+def reach(call: Call, literal: Literal, run=None, *, tile: int) -> Reached:
+    usual = variations(call, free(call), tile=tile, seed=1)
+    return asyncio.run(reaching(call, free(call), [literal], run or alone(), usual=usual, tile=tile, seed=1))
+
+
+def test_more_programs_run_than_a_grid_names():
+    found = reach(VECTOR, Literal(188, 9, compared=True, programs=True), tile=1024)
+    assert max(-(-v.call.arguments[0].elements // 1024) for v in found.variations) > 188
+    assert not found.unreached
+
+
+def test_more_tiles_are_gone_through_than_a_loop_names():
+    found = reach(ROWS, Literal(10, 9, compared=True, tiles=True), tile=512)
+    assert any(v.call.arguments[0].shape[1] > 5120 and v.call.arguments[0].shape[0] <= 3 for v in found.variations)
+
+
+def test_a_number_that_no_input_can_reach_is_said():
+    found = reach(VECTOR, Literal(5000, 9, compared=True, programs=True), tile=1024)
+    assert [one.value for one in found.unreached] == [5000]
+    assert "line 9" in unreached_sentence(found.unreached)
+    assert "5000, which no input here reaches" in unreached_sentence(found.unreached)
+    assert not unreached_sentence(())
+
+
+def test_a_number_past_which_the_original_itself_ends_needs_no_crossing():
+    literal = Literal(600_000, 9, compared=True)
+    assert not reach(VECTOR, literal, alone(lambda x: x.elements < 100_000), tile=1024).unreached
+    assert reach(VECTOR, literal, alone(lambda x: x.elements < 100_000, check=TOO_MUCH), tile=1024).unreached
