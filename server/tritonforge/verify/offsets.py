@@ -26,19 +26,8 @@ from tritonforge.verify.widths import (
 )
 
 _DEPTH = 6
-_SAME = frozenset(
-    [
-        "multiple_of",
-        "max_contiguous",
-        "max_constancy",
-        "reshape",
-        "broadcast_to",
-        "expand_dims",
-        "trans",
-        "view",
-        "permute",
-    ]
-)
+_SAME = frozenset({"multiple_of", "max_contiguous", "max_constancy", "reshape", "broadcast_to", "expand_dims", "trans"})
+"""Functions that change no value of their first argument."""
 _CHOICES = frozenset(["where", "minimum", "maximum", "min", "max"])
 _ACCESSES = frozenset(["load", "store"]) | ATOMICS
 
