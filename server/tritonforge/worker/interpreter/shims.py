@@ -41,6 +41,7 @@ def install() -> None:
     builder.create_atomic_rmw = atomic(builder.create_atomic_rmw, 3)
     builder.create_atomic_cas = atomic(builder.create_atomic_cas, None)
     _allow_every_precision()
+    _leave_out_overflow_checks()
     interpreter._implicit_cvt = scalar_conversion(interpreter._implicit_cvt)
     interpreter.InterpretedFunction.run = run_interpreted
 
@@ -51,6 +52,16 @@ def _allow_every_precision() -> None:
     if hasattr(options, "allowed_dot_input_precisions"):
         allowed = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6", "hf32")
         object.__setattr__(options, "allowed_dot_input_precisions", allowed)
+
+
+def _leave_out_overflow_checks() -> None:
+    """Spare the test of every integer sum and product for overflow, which is half the time of a small program.
+
+    It only leads to an assertion of debug mode, which is off here as it is on a GPU: integers wrap on both.
+    """
+    options = getattr(interpreter.interpreter_builder, "options", None)
+    if hasattr(options, "sanitize_overflow") and not getattr(options, "debug", False):
+        object.__setattr__(options, "sanitize_overflow", False)
 
 
 def _ignore_nan_as_gpus_do() -> None:
