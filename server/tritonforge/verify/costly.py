@@ -19,7 +19,7 @@ from tritonforge.verify.asking import Asked, why_skipped
 from tritonforge.verify.grouping import Groups
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.resizing import Path, all_tensors, is_unset, leaves, resize, with_leaves
-from tritonforge.verify.sizes import counted, counting, few
+from tritonforge.verify.sizes import counted, counting, few, takes
 
 Alone = Callable[[Call], Awaitable[InputOutcome]]
 """Runs the original against itself on one call; what it takes too much time or memory for has failed."""
@@ -48,7 +48,7 @@ async def costly(call: Call, groups: Groups, alone: Alone, *, seed: int, grid: f
     """
     kept: list[Variation] = []
     skipped: list[tuple[str, str]] = []
-    if call.kernel_launch is None and groups.groups and not _can_be_interpreted(call):
+    if call.kernel_launch is None and groups.groups and not _can_be_interpreted(call, groups):
         skipped.append(("as recorded", _ON_A_GPU))
     for index, (about, wanted) in enumerate(_wanted(call, groups, grid)):
         one = dataclasses.replace(wanted, seed=seed + index, launches=())
@@ -83,13 +83,18 @@ def _elements(call: Call) -> int:
     return sum(tensor.elements for tensor in all_tensors(call))
 
 
-def _can_be_interpreted(call: Call) -> bool:
+def _can_be_interpreted(call: Call, groups: Groups) -> bool:
     programs = sum(math.prod(launch.grid) * launch.count for launch in call.launches)
-    return bool(call.launches) and programs <= _PROGRAMS and _elements(call) <= _ELEMENTS
+    return (
+        bool(call.launches)
+        and programs <= _PROGRAMS
+        and takes(call, groups) <= 2 * LONGEST
+        and _elements(call) <= _ELEMENTS
+    )
 
 
 def _wanted(call: Call, groups: Groups, grid: frozenset[int]) -> Iterator[tuple[str, Call]]:
-    if call.kernel_launch is None and groups.groups and _can_be_interpreted(call):
+    if call.kernel_launch is None and groups.groups and _can_be_interpreted(call, groups):
         yield "as recorded", call
     yield from _longer(call, groups, grid)
     if call.kernel_launch is None:

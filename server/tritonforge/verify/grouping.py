@@ -16,16 +16,20 @@ SelfCheck = Callable[[Sequence[Call]], Awaitable[Sequence[InputOutcome]]]
 """Runs the original against itself on each call, and says which of them it can do at all."""
 
 _MAX_PLACES = 12
-_BASE = 20
+BASE = 20
 _SMALLEST_ALONE = 2
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Places that change together. `note` says why nothing can be changed, when there are none."""
+    """Places that change together. `note` says why nothing can be changed, when there are none.
+
+    `seconds`: how long one interpreted run takes whose sizes are `BASE` or a little more; 0 where it is not known.
+    """
 
     groups: tuple[tuple[Place, ...], ...]
     note: str = ""
+    seconds: float = 0.0
 
 
 async def find_groups(call: Call, self_check: SelfCheck) -> Groups:
@@ -45,16 +49,17 @@ async def find_groups(call: Call, self_check: SelfCheck) -> Groups:
     for place in found:
         by_size.setdefault(place.size, []).append(place)
     tied = tuple(tuple(group) for group in by_size.values())
-    base = {place: _BASE + 8 * index for index, group in enumerate(tied) for place in group}
-    equal = dict.fromkeys(found, _BASE)
+    base = {place: BASE + 8 * index for index, group in enumerate(tied) for place in group}
+    equal = dict.fromkeys(found, BASE)
     first, second = await self_check([resize(call, base, seed=1), resize(call, equal, seed=1)])
     if first.status == "original-failed":
         if second.status == "original-failed":
             return Groups((), f"the original fails on smaller sizes ({second.detail})")
         return Groups((found,))
+    seconds = min(one.seconds for one in (first, second) if one.status != "original-failed")
     if len(found) > _MAX_PLACES:
-        return Groups(tied)
-    return Groups(await _split(call, tied, base, self_check))
+        return Groups(tied, seconds=seconds)
+    return Groups(await _split(call, tied, base, self_check), seconds=seconds)
 
 
 async def _split(

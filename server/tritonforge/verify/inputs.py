@@ -27,7 +27,7 @@ from tritonforge.domain.launch import Call, Family, Hostile
 from tritonforge.verify.grouping import Groups, SelfCheck, find_groups
 from tritonforge.verify.resizing import Path, resize
 from tritonforge.verify.scalars import flipped_flags, other_scalars
-from tritonforge.verify.sizes import beyond, counting, divisible, few, past, small
+from tritonforge.verify.sizes import beyond, counted, counting, divisible, few, past, small
 from tritonforge.verify.values import (
     ALONE,
     ALONG,
@@ -82,8 +82,10 @@ def variations(
     programs = counting(call, groups, grid)
     least = few(groups, programs)
     crossing = [index for index in range(len(groups.groups)) if index not in programs]
+    in_blocks = counted(call, groups, grid)
     for index in crossing:
-        long = beyond(groups.groups[index][0].size, tile)
+        # What a grid counts in blocks goes beyond the recorded size below, where programs are counted.
+        long = beyond(0 if index in in_blocks else groups.groups[index][0].size, tile)
         made.add([long if at == index else size for at, size in enumerate(least)], "one size over a tile, with a tail")
     run = min(tile, _RUN)
     # Pieces of vectors are stretches, which want length; rows are pieces of matrices already.

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tritonforge.domain.launch import Call, RecordedLaunch, Scalar
-from tritonforge.verify.grouping import Groups
+from tritonforge.verify.grouping import BASE, Groups
 from tritonforge.verify.resizing import SMALLEST, Place, all_tensors, resize
 
 _MANY_TILES = 16
@@ -23,6 +23,9 @@ _LANES = 1 << 25
 _FEWER = 260
 _ELEMENTS = 1 << 21
 _MOST_PAST = 3
+_HEAVY = 0.003
+"""Seconds that one interpreted program of a kernel of some fifty operations takes at least."""
+_HEAVY_PROGRAMS = 64
 
 
 def small(groups: Groups) -> list[int]:
@@ -95,12 +98,17 @@ def past(call: Call, groups: Groups, *, grid: frozenset[int], covered: Sequence[
 def _past(call: Call, groups: Groups, count: Count) -> Past | None:
     sizes = [3 + 2 * index for index in range(len(groups.groups))]
     most = min(_PROGRAMS, max(_LANES // max(count.lanes, 1), 1))
+    fewer = _FEWER
+    if _loops_over(call, groups, count) and _seconds(call, groups) > _HEAVY:
+        # Each of more programs goes through more iterations, and the grid's other extents multiply both.
+        others = max(math.prod(launch.grid) for launch in call.launches) // count.programs
+        most = fewer = max(_HEAVY_PROGRAMS // max(others, 1), 2)
     for index, block in count.factors:
         sizes[index] = -(-groups.groups[index][0].size // block) * block + block // 2 + 5
     about = "more programs than recorded, with a tail"
     if programs_of(sizes, count) > most:
         # Each factor gives way alike, so that every dimension still has many blocks.
-        share = (min(most, _FEWER) / programs_of(sizes, count)) ** (1 / len(count.factors))
+        share = (min(most, fewer) / programs_of(sizes, count)) ** (1 / len(count.factors))
         for index, block in count.factors:
             sizes[index] = max(math.ceil(sizes[index] * share) // block, 1) * block + block // 2 + 1
         now = programs_of(sizes, count)
@@ -114,6 +122,31 @@ def _past(call: Call, groups: Groups, count: Count) -> Past | None:
 def programs_of(sizes: Sequence[int], count: Count) -> int:
     """Return how many programs a grid's extent has for these sizes."""
     return count.fixed * math.prod(-(-sizes[index] // block) for index, block in count.factors)
+
+
+def _loops_over(call: Call, groups: Groups, count: Count) -> bool:
+    """Tell whether programs that count a size in blocks may go through that size, too, as those of an attention do."""
+    several = [len({place.path for place in groups.groups[index]}) > 1 for index, block in count.factors if block > 1]
+    return any(several) and any(len(_blocks(launch)) > 1 for launch in call.launches)
+
+
+def _seconds(call: Call, groups: Groups) -> float:
+    """Return how long one interpreted program takes, from the run in which sizes were `BASE`."""
+    found = counts(call, groups, frozenset())
+    sizes = [BASE] * len(groups.groups)
+    programs = max(
+        (
+            math.prod(next((programs_of(sizes, c) for c in found if c.programs == n), n) for n in launch.grid)
+            for launch in call.launches
+        ),
+        default=1,
+    )
+    return groups.seconds / max(programs, 1)
+
+
+def takes(call: Call, groups: Groups) -> float:
+    """Return how long the recorded call takes in the interpreter at least: loops may be longer than at `BASE`."""
+    return _seconds(call, groups) * sum(math.prod(launch.grid) * launch.count for launch in call.launches)
 
 
 def _covered(groups: Groups, count: Count, covered: Sequence[Sequence[int]]) -> bool:
