@@ -191,6 +191,20 @@ class TestRule:
         assert judged(oracle, got, oracle).count
         assert not judged(oracle, got, oracle, noise(16, 64, seed=1) * 1e-4, noise(16, 64, seed=2) * 1e-4).count
 
+    def test_what_the_last_rounding_hides_is_known_from_elements_that_show_it(self, noise):
+        oracle = noise(128, 128) + 4
+        lost = 4e-5  # a fiftieth of the output's last place
+        want, got = ((oracle + noise(128, 128, seed=s) * lost).half() for s in (1, 2))
+        assert not judged(want, got, oracle, dtype="float16").count
+        assert judged(want, oracle + noise(128, 128, seed=3) * 50 * lost, oracle, dtype="float16").count > 100
+
+    def test_where_nothing_shows_a_thirty_second_of_the_last_place_may_be_lost(self):
+        middle = [3.0 + 2**-10] * 16  # between two numbers of float16
+        for off, refused in ((2e-5, 0), (2e-4, 16)):
+            oracle = [m + off for m in middle]
+            want, got = [3.0 + 2**-9] * 16, [3.0] * 16
+            assert judged(want, got, oracle, dtype="float16").count == refused
+
     def test_an_error_that_is_small_but_everywhere_is_refused_in_norm(self, noise):
         oracle = noise(64, 64) + 6
         want = oracle + noise(64, 64, seed=1) * 1e-4

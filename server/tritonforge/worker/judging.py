@@ -2,7 +2,7 @@
 
 Let o be the oracle's value (float64), w the original's and g the candidate's. An element of g is accepted when
 
-    |g − o| ≤ r·ulp(o) + max(k·own, k·moved, c·eps·max(|o|, typical)) + relative·largest
+    |g − o| ≤ r·ulp(o) + max(k·own, k·moved, c·eps·max(|o|, typical), s·ulp(o)) + relative·largest
 
 * r·ulp(o), r = 1/2, is the last rounding, to the output's type. Where o itself is a number of that type it may have
   been rounded too, and r is 1.
@@ -11,6 +11,9 @@ Let o be the oracle's value (float64), w the original's and g the candidate's. A
   conditioning of the element (Higham, *Accuracy and Stability of Numerical Algorithms*, §1.5–1.6).
 * c·eps is a few roundings of the same precision, of the element or of what is typical (the median) around it: a result
   that is small because larger terms cancel is as inexact as its neighbours.
+* s, a thirty-second where the output's type is narrower than what the original accumulates in, else 0. There the last
+  rounding hides what arithmetic loses, except of elements near the middle of two numbers: what those lost, over what
+  moved says, is taken for the others' as well.
 
 A lucky element must not forbid its neighbours what they need, so own and moved are the root mean square over elements
 of one row whose magnitude is similar (within a factor of 8), if the element's own is not larger: errors of rounding
@@ -33,6 +36,10 @@ from tritonforge.domain.messages import Tolerance
 _CHUNK = 1 << 22
 _LEAST_ROW, _LARGEST_ROW = 16, 1 << 16
 _BINADES = 48
+_LEAST_SHOWN = 4
+"""Elements that have to show a loss before it says something of the others."""
+_HIDDEN = 1 / 32
+"""The share of an output's last place that arithmetic may lose unseen."""
 _FEW = 3.0
 """What few elements are allowed in norm: 1 + 3/√n times as much, so that a single one is judged by itself."""
 _NEAR = 3
@@ -182,11 +189,28 @@ def _allowance(
         shift = torch.where(use, square, torch.zeros_like(square)).sqrt()
         moved = torch.maximum(shift, near.rms(shift))
     around = evidence.eps * magnitude
+    narrow = bool(torch.finfo(dtype).eps > evidence.eps)
+    if narrow:
+        own = torch.maximum(own, _unhidden(lost, (moved * moved + around * around).sqrt()))
     arithmetic = torch.maximum(tolerance.multiple * torch.maximum(own, moved), tolerance.roundings * around)
+    if narrow:
+        arithmetic = torch.maximum(arithmetic, _HIDDEN * ulp)
     sides = 2.0 if evidence.inexact else 1.0
     unit = (rounding * rounding / 3 + sides * (own * own + moved * moved + around * around)).sqrt()
     share = torch.where(magnitude > 0, lost / magnitude, torch.zeros_like(lost))
     return rounding + sides * arithmetic, unit, share
+
+
+def _unhidden(lost: Any, unit: Any) -> Any:
+    """Return what elements whose loss the last rounding hides will have lost: in units, what those that show it lost.
+
+    These show anything between none and all of their loss, so that its root mean square is √3 times what is shown.
+    """
+    shown = (lost > 0) & (unit > 0)
+    if int(shown.sum()) < _LEAST_SHOWN:
+        return torch.zeros_like(lost)
+    ratio = lost[shown] / unit[shown]
+    return unit * (3 * (ratio * ratio).mean()).sqrt()
 
 
 class Near:
