@@ -192,3 +192,39 @@ def test_a_number_past_which_the_original_itself_ends_needs_no_crossing():
     literal = Literal(600_000, 9, compared=True)
     assert not reach(VECTOR, literal, alone(lambda x: x.elements < 100_000), tile=1024).unreached
     assert reach(VECTOR, literal, alone(lambda x: x.elements < 100_000, check=TOO_MUCH), tile=1024).unreached
+
+
+ATTENTION = Call(
+    "",
+    "m.py",
+    "f",
+    (tensor(2, 8, 512, 64), tensor(2, 8, 512, 64)),
+    launches=(launch(16, 16, M=32, D=64),),
+)
+
+
+def sizes_of(seconds: float) -> set[int]:
+    groups: dict[int, list] = {}
+    for place in places(ATTENTION):
+        groups.setdefault(place.size, []).append(place)
+    tied = Groups(tuple(tuple(group) for group in groups.values()), seconds=seconds)
+    return {v.call.arguments[0].shape[2] for v in variations(ATTENTION, tied, tile=64, seed=1)}
+
+
+def test_heavy_programs_that_loop_over_what_they_count_stay_few():
+    heavy, light = sizes_of(16 * 0.02), sizes_of(16 * 0.0005)
+    assert max(light) > 512
+    assert 64 < max(heavy) < 200
+
+
+def test_a_call_of_heavy_programs_is_left_to_a_gpu_unasked():
+    groups = dataclasses.replace(free(VECTOR), seconds=1.0)
+    asked_about = []
+
+    async def run(call: Call) -> InputOutcome:
+        asked_about.append(call.arguments[0].shape)
+        return InputOutcome("equal", outputs=1)
+
+    found = asyncio.run(costly(VECTOR, groups, run, seed=1))
+    assert (98432,) not in asked_about
+    assert "as recorded" in dict(found.skipped)

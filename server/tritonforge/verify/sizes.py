@@ -133,15 +133,19 @@ def _loops_over(call: Call, groups: Groups, count: Count) -> bool:
 def _seconds(call: Call, groups: Groups) -> float:
     """Return how long one interpreted program takes, from the run in which sizes were `BASE`."""
     found = counts(call, groups, frozenset())
-    sizes = [BASE] * len(groups.groups)
-    programs = max(
-        (
-            math.prod(next((programs_of(sizes, c) for c in found if c.programs == n), n) for n in launch.grid)
-            for launch in call.launches
-        ),
-        default=1,
-    )
+    programs = max((_programs_at_base(launch, groups, found) for launch in call.launches), default=1)
     return groups.seconds / max(programs, 1)
+
+
+def _programs_at_base(launch: RecordedLaunch, groups: Groups, found: Sequence[Count]) -> int:
+    left = {count.programs: count for count in reversed(found)}
+    sizes = [BASE] * len(groups.groups)
+    programs = 1
+    for extent in launch.grid:
+        # Of two extents that are alike, one counts blocks and the other what stays as it is.
+        count = left.pop(extent, None)
+        programs *= programs_of(sizes, count) if count else extent
+    return programs
 
 
 def takes(call: Call, groups: Groups) -> float:
