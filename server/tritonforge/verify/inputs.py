@@ -13,7 +13,8 @@ fails on ends its check:
 7. more programs than were recorded, which takes longest.
 
 What the original may or may not allow (memory with gaps, empty tensors, other dtypes, arguments left out) is in
-`asking`. Everything follows from the seed: the same seed gives the same inputs.
+`asking`, what may take long in `costly`. Everything follows from the seed: the same seed gives the same inputs, but for
+the sizes of kernels whose programs loop over what they count, which are smaller where those were seen to take long.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tritonforge.domain.launch import Call, Family, Hostile
 from tritonforge.verify.grouping import Groups, SelfCheck, find_groups
 from tritonforge.verify.resizing import Path, resize
 from tritonforge.verify.scalars import flipped_flags, other_scalars
-from tritonforge.verify.sizes import beyond, counted, counting, divisible, few, past, small
+from tritonforge.verify.sizes import beyond, counted, counting, divisible, few, heavy, past, small
 from tritonforge.verify.values import (
     ALONE,
     ALONG,
@@ -107,11 +108,13 @@ def variations(
     # Long sums are where order and accumulator matter; what several arguments share is what is summed over most often.
     shared = [index for index in crossing if len({p.path for p in groups.groups[index] if p.axis >= 0}) > 1]
     long_sums = shared or crossing
+    slow = heavy(call, groups, grid)
     for index, family in enumerate(ALONE):
         sizes = list(least)
         if long_sums:
             at = long_sums[index % len(long_sums)]
-            sizes[at] = tile + tile // 2 + 2 * at + 5
+            block = min(tile, slow.get(at, tile))
+            sizes[at] = block + block // 2 + 2 * at + 5
         made.add_family(sizes, family, "over a tile" if long_sums else "")
     for at in range(1, min(len(floating(call)), _MAX_POISONED)):
         made.add_hostile(wide, partial(poisoned, at=at, groups=groups.groups, tile=run), _POISONED)

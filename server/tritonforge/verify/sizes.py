@@ -99,7 +99,7 @@ def _past(call: Call, groups: Groups, count: Count) -> Past | None:
     sizes = [3 + 2 * index for index in range(len(groups.groups))]
     most = min(_PROGRAMS, max(_LANES // max(count.lanes, 1), 1))
     fewer = _FEWER
-    if _loops_over(call, groups, count) and _seconds(call, groups) > _HEAVY:
+    if _is_heavy(call, groups, count):
         # Each of more programs goes through more iterations, and the grid's other extents multiply both.
         others = max(math.prod(launch.grid) for launch in call.launches) // count.programs
         most = fewer = max(_HEAVY_PROGRAMS // max(others, 1), 2)
@@ -122,6 +122,16 @@ def _past(call: Call, groups: Groups, count: Count) -> Past | None:
 def programs_of(sizes: Sequence[int], count: Count) -> int:
     """Return how many programs a grid's extent has for these sizes."""
     return count.fixed * math.prod(-(-sizes[index] // block) for index, block in count.factors)
+
+
+def heavy(call: Call, groups: Groups, grid: frozenset[int]) -> dict[int, int]:
+    """Return the groups that take long for each block more that a grid counts of them, with the size of a block."""
+    found = [count for count in counts(call, groups, grid) if _is_heavy(call, groups, count)]
+    return {index: block for count in found for index, block in count.factors if block > 1}
+
+
+def _is_heavy(call: Call, groups: Groups, count: Count) -> bool:
+    return _loops_over(call, groups, count) and _seconds(call, groups) > _HEAVY
 
 
 def _loops_over(call: Call, groups: Groups, count: Count) -> bool:
