@@ -8,8 +8,8 @@ import pytest
 
 from tritonforge.domain.launch import Call, CallSite, RecordedLaunch, Scalar, Tensor
 from tritonforge.domain.messages import CompiledLaunch, Program
-from tritonforge.verify.growing import Larger, changes_hosts, larger, may_stay_behind, stays_behind
 from tritonforge.verify.grouping import Groups
+from tritonforge.verify.growing import Larger, changes_hosts, larger, may_stay_behind, stays_behind
 from tritonforge.verify.resizing import places
 
 TEXT = """import triton
