@@ -19,13 +19,16 @@ from tritonforge.verify.asking import Asked, why_skipped
 from tritonforge.verify.grouping import Groups
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.resizing import Path, all_tensors, is_unset, leaves, resize, with_leaves
-from tritonforge.verify.sizes import counted, counting, few, takes
+from tritonforge.verify.sizes import counted, counting, few, heavy, takes
 
 Alone = Callable[[Call], Awaitable[InputOutcome]]
 """Runs the original against itself on one call; what it takes too much time or memory for has failed."""
 
-LONGEST = 3.0
+LONGEST = 6.0
 """Seconds: one run of the original that takes longer is left to a GPU."""
+
+_HOPELESS = 25.0
+"""Seconds, by a single program: more than that need not be asked about."""
 
 _PROGRAMS = 600
 _PROGRAMS_NAMED = 1100
@@ -88,7 +91,8 @@ def _can_be_interpreted(call: Call, groups: Groups) -> bool:
     return (
         bool(call.launches)
         and programs <= _PROGRAMS
-        and takes(call, groups) <= 2 * LONGEST
+        and takes(call, groups) <= _HOPELESS
+        and not heavy(call, groups, frozenset())
         and _elements(call) <= _ELEMENTS
     )
 
