@@ -203,6 +203,7 @@ def _in_force(root: str, overlays: Mapping[str, str], modules: Modules) -> Itera
     outer = {name: m for name, m in list(sys.modules.items()) if _is_workspace_module(m, root, overlays)}
     for name in outer:
         del sys.modules[name]
+    foreign = dict(sys.modules)
     sys.modules.update(modules)
     lines = {path: linecache.cache.get(path) for path in overlays}
     for path, text in overlays.items():
@@ -224,7 +225,8 @@ def _in_force(root: str, overlays: Mapping[str, str], modules: Modules) -> Itera
         with contextlib.suppress(OSError):
             os.chdir(cwd)
         modules.clear()
-        modules.update({name: m for name, m in list(sys.modules.items()) if _is_workspace_module(m, root, overlays)})
+        here = [(name, m) for name, m in list(sys.modules.items()) if foreign.get(name) is not m]
+        modules.update({name: m for name, m in here if _is_workspace_module(m, root, overlays)})
         for name in modules:
             del sys.modules[name]
         sys.modules.update(outer)

@@ -42,6 +42,7 @@ def install() -> None:
     builder.create_atomic_cas = atomic(builder.create_atomic_cas, None)
     _allow_every_precision()
     _leave_out_overflow_checks()
+    _remember_block_types()
     interpreter._implicit_cvt = scalar_conversion(interpreter._implicit_cvt)
     interpreter.InterpretedFunction.run = run_interpreted
 
@@ -62,6 +63,25 @@ def _leave_out_overflow_checks() -> None:
     options = getattr(interpreter.interpreter_builder, "options", None)
     if hasattr(options, "sanitize_overflow") and not getattr(options, "debug", False):
         object.__setattr__(options, "sanitize_overflow", False)
+
+
+def _remember_block_types() -> None:
+    """Keep what each type of block is made of: the interpreter makes one for every operation, by checks and text."""
+    original = tl.block_type.__init__
+    known: dict[tuple[Any, ...], dict[str, Any]] = {}
+
+    def init(self: Any, element_ty: Any, shape: Any) -> None:
+        plain = all(type(extent) is int for extent in shape)
+        key = (type(element_ty), str(element_ty), *shape) if plain else ()
+        found = known.get(key) if plain else None
+        if found is None:
+            original(self, element_ty, shape)
+            if plain and not element_ty.is_ptr():
+                known[key] = dict(vars(self))
+        else:
+            vars(self).update(found)
+
+    tl.block_type.__init__ = init
 
 
 def _ignore_nan_as_gpus_do() -> None:
