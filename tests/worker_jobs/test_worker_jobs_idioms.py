@@ -176,7 +176,7 @@ def test_inline_assembly_is_interpreted(interpret_lane, written):
     text = program.overlays[0][1]
     first = Program(program.root, program.file, ((program.file, text + "\nboth = selected\n"),))
     second = Program(program.root, program.file, ((program.file, text + "\nboth = plain\n"),))
-    outcome = interpret_lane.do(Compare(first, second, (call,), Tolerance())).outcomes[0]
+    outcome = interpret_lane.do(Compare(second, first, (call,), Tolerance())).outcomes[0]
     assert outcome.status == "equal", outcome.detail
 
 
