@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parents[2] / "benchmarks" / "proof"
-SHARE = 0.1
+SHARE = 0.07
+"""A tenth of the 400 mutants that there have to be; the corpus has twice as many."""
+SLOW = {"causal_attention", "causal_conv1d", "group_norm", "layer_norm_backward", "linear_recurrence"}
+"""Kernels of which one candidate takes minutes in the interpreter: `make proof` judges them."""
 
 
 @pytest.fixture(scope="module")
@@ -70,19 +73,24 @@ def test_every_mutant_is_witnessed_as_it_stands(subjects):
 
 
 def test_a_sample_has_every_kernel_and_is_spread_over_the_kinds(proof, subjects):
+    subjects = [one for one in subjects if one.name not in SLOW]
     sample = proof["sampling"].sample(subjects, SHARE, 0)
     chosen = [one for subject in subjects for one in subject.mutants if f"{subject.name}/{one.id}" in sample]
     assert {item.partition("/")[0] for item in sample} == {subject.name for subject in subjects}
+    assert len(chosen) >= 40
     assert max(Counter(one.kind for one in chosen).values()) <= 4
     assert sample != proof["sampling"].sample(subjects, SHARE, 1)
 
 
 @pytest.mark.triton
 @pytest.mark.timeout(900)
-def test_the_gate_accepts_no_mutant_of_a_tenth_of_the_corpus(subjects, tmp_path):
+def test_the_gate_accepts_no_mutant_of_a_sample(subjects, tmp_path):
     pytest.importorskip("triton")
     done = subprocess.run(
-        [sys.executable, HERE / "run.py", "gate", "--sample", str(SHARE), "--jobs", "2", "--results", tmp_path],
+        [
+            sys.executable, HERE / "run.py", "gate", *(one.name for one in subjects if one.name not in SLOW),
+            "--sample", str(SHARE), "--jobs", "2", "--results", tmp_path,
+        ],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     results = json.loads((tmp_path / "gate.json").read_text())["items"]

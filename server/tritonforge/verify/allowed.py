@@ -45,13 +45,16 @@ TENSOR_VIEWS = _words(
 TENSOR_ATTRIBUTES = _words("shape dtype device ndim T mT is_cuda layout requires_grad itemsize nbytes H mH")
 
 ONLY_TENSORS = _words(
-    "softmax log_softmax matmul mm bmm addmm mv dot sum mean std var amax amin argmax argmin cumsum cumprod prod exp "
+    "softmax log_softmax matmul mm bmm addmm mv dot mean std var argmax argmin cumsum cumprod prod exp "
     "exp_ log sqrt rsqrt relu sigmoid tanh gelu silu add_ sub_ mul_ div_ copy_ fill_ clamp clamp_ clip where "
     "masked_fill masked_fill_ scatter scatter_ scatter_add_ index_add_ index_copy_ index_select gather sort topk "
     "float half bfloat16 double tolist item cpu cuda triu tril norm einsum baddbmm logsumexp nonzero unique apply_ "
     "map_ addcmul lerp"
 )
-"""Methods that hardly anything but a tensor has: they compute, whatever is known of their receiver."""
+"""Methods that hardly anything but a tensor has: they compute, whatever is known of their receiver.
+
+`sum`, `amax` and `amin` combine the partial results of kernels; that they do nothing else is seen when they are run.
+"""
 
 BUILTINS_REFUSED = _words(
     "exec eval compile __import__ getattr setattr delattr globals locals vars open input print breakpoint id hash "

@@ -28,16 +28,18 @@ from tritonforge.verify.resizing import (
     resize,
     with_leaves,
 )
-from tritonforge.verify.scalars import FACTORS, a_quarter_less, neighbours, other_scalars
+from tritonforge.verify.scalars import FACTORS, a_quarter_less, floats, neighbours, other_scalars, with_scalar
 from tritonforge.verify.signature import Parameter
 from tritonforge.verify.sizes import counting, few
-from tritonforge.verify.spreading import SPREADS, spread
+from tritonforge.verify.spreading import SPREADS, Spread, spread
 
+_WITH_GAPS: tuple[Spread, ...] = ("rows", "transposed", "elements")
 _MAX_EMPTY = 4
 _MAX_MEANINGS = 3
 _MAX_NEIGHBOURS = 9
 _MAX_OPTIONAL = 3
 _MAX_DTYPES = 2
+_MAX_FACTORS = 3
 _MAX_ALONE = 2
 
 
@@ -83,6 +85,7 @@ async def asked(
     else:
         wanted = [
             *((about, spread(base, how)) for how, about in SPREADS),
+            *_each_its_own(base),
             *_sized(call, groups, little, made),
             *_left_out(base, parameters),
             *marked(base, parameters),
@@ -126,6 +129,16 @@ def why_skipped(outcome: InputOutcome) -> str:
     if outcome.status == "original-failed":
         return f"the original fails: {outcome.detail}"
     return f"the original does not repeat its own results: {outcome.detail}" if outcome.detail else "nothing to compare"
+
+
+def _each_its_own(base: Call) -> Iterator[tuple[str, Call]]:
+    """Give each tensor another kind of memory than the one before: tensors of one shape get strides of their own."""
+    found = [path for path, value in leaves(base) if isinstance(value, Tensor) and value.buffer < 0]
+    if len(found) > 1:
+        changed = base
+        for index, path in enumerate(found):
+            changed = spread(changed, _WITH_GAPS[index % len(_WITH_GAPS)], only=path)
+        yield "memory of another kind for each argument", changed
 
 
 def _one_by_one(base: Call, skipped: Sequence[tuple[str, str]]) -> list[tuple[str, Call]]:
@@ -179,7 +192,9 @@ def _left_out(call: Call, parameters: tuple[Parameter, ...]) -> Iterator[tuple[s
             if default.value is None and tries > _MAX_OPTIONAL:
                 continue
             for other in others:
-                yield f"{name} other than its default", given(call, parameters, {**named, name: other})
+                # Numbers of every size: whether a limit is another one shows on both sides of it only.
+                changed = map_tensors(given(call, parameters, {**named, name: other}), _of_every_size)
+                yield f"{name} other than its default", changed
         elif isinstance(value, Tensor) and default.value is None:
             yield f"{name}=None", given(call, parameters, {**named, name: default})
 
@@ -227,6 +242,17 @@ def _factors(call: Call, made: Callable[..., Call]) -> Iterator[tuple[str, Call]
         changed = other_scalars(call, change)
         if changed is not None:
             yield about, made(changed)
+    alone = floats(call)
+    for path in alone[:_MAX_FACTORS] if len(alone) > 1 else ():
+        # What one factor does another may undo: one at a time, and zero shows what is left out.
+        yield f"argument {path[0]} = 0.0", map_tensors(made(with_scalar(call, path, 0.0)), _of_every_size)
+
+
+def _of_every_size(tensor: Tensor) -> Tensor:
+    """Give floating data numbers of all magnitudes, unless it is small by its type or not written at all."""
+    if not is_floating(tensor) or is_unset(tensor) or not tensor.elements or tensor.dtype.startswith("float8"):
+        return tensor
+    return dataclasses.replace(tensor, values=Distribution("normal", mean=0.0, std=30.0))
 
 
 def _dtypes(call: Call, dtypes: frozenset[str], made: Callable[..., Call]) -> Iterator[tuple[str, Call]]:

@@ -35,6 +35,15 @@ def other_scalars(call: Call, change: Callable[[float], float] | None = None) ->
     return None if found == call else found
 
 
+def floats(call: Call) -> tuple[Path, ...]:
+    """Return where `call` has finite float arguments."""
+    return tuple(
+        path
+        for path, value in leaves(call)
+        if isinstance(value, Scalar) and type(value.value) is float and math.isfinite(value.value)
+    )
+
+
 def a_quarter_less(number: float) -> float:
     """Return another number of the same sign and order of magnitude."""
     return number * 0.75 or 0.25
