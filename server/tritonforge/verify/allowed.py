@@ -51,10 +51,9 @@ ONLY_TENSORS = _words(
     "float half bfloat16 double tolist item cpu cuda triu tril norm einsum baddbmm logsumexp nonzero unique apply_ "
     "map_ addcmul lerp"
 )
-"""Methods that hardly anything but a tensor has: they compute, whatever is known of their receiver.
-
-`sum`, `amax` and `amin` combine the partial results of kernels; that they do nothing else is seen when they are run.
-"""
+"""Methods that hardly anything but a tensor has: they compute, whatever is known of their receiver."""
+COMBINING = _words("sum amax amin")
+"""Methods that put the partial results of kernels together; that they do nothing else is seen when they are run."""
 
 BUILTINS_REFUSED = _words(
     "exec eval compile __import__ getattr setattr delattr globals locals vars open input print breakpoint id hash "

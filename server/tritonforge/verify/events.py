@@ -237,7 +237,7 @@ def _call(node: ast.Call, scope: Scope, tensors: Tensors) -> Iterator[Event]:
     if isinstance(root, ast.Name) and _module_of(root.id, scope):
         return  # judged by its path
     if tensors.holds(receiver):
-        if name not in allowed.TENSOR_QUERIES | allowed.TENSOR_VIEWS | allowed.ADDRESSES:
+        if name not in allowed.TENSOR_QUERIES | allowed.TENSOR_VIEWS | allowed.ADDRESSES | allowed.COMBINING:
             yield Event(f"computes with the library: .{name}()", node.lineno)
     elif name in allowed.ONLY_TENSORS:
         yield Event(f"computes with the library: .{name}()", node.lineno)

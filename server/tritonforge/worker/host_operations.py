@@ -164,7 +164,10 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
     def _is_plain(name: str, read: list[Any], sources: list[set[str]]) -> bool:
         if name in _PLAIN or not read:
             return True
-        return name in _COMBINING and all("kernel" in source and "argument" not in source for source in sources)
+        if name not in _COMBINING or any("argument" in source for source in sources):
+            return False
+        # Of an empty input no kernel writes anything: there are no values that could be computed with.
+        return all("kernel" in source for source in sources) or not any(t.numel() for t in read)
 
 
 def _tensors(value: Any) -> Iterator[Any]:

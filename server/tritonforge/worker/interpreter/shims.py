@@ -10,7 +10,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle, np  # type: ignore[attr-defined,unused-ignore]
 
-from tritonforge.worker.interpreter import bfloat16, libdevice, ptx, rewriting
+from tritonforge.worker.interpreter import bfloat16, combining, libdevice, ptx, rewriting
 from tritonforge.worker.interpreter.running import (
     atomic,
     masked_load,
@@ -34,6 +34,7 @@ def install() -> None:
     bfloat16.install()
     libdevice.install()
     rewriting.install()
+    combining.install()
     builder = interpreter.InterpreterBuilder
     builder.create_inline_asm = ptx.create_inline_asm
     builder.create_masked_load = masked_load(builder.create_masked_load)
