@@ -14,6 +14,7 @@ import pytest
 from tritonforge.domain.launch import Call, Tensor
 from tritonforge.domain.messages import Compare, CompareOnDevice, CompareResult, InputOutcome, Program, Tolerance
 from tritonforge.verify import Gate
+from tritonforge.verify.checking import ON_DEVICE
 
 ORIGINAL = Program("/w", "k.py")
 CANDIDATE = Program("/w", "k.py", (("k.py", "candidate"),))
@@ -99,10 +100,15 @@ def test_inputs_on_which_nothing_is_compared_accept_nothing():
     assert not verdict(lambda *_: InputOutcome("equal", outputs=0))[0].verdict.accepted
 
 
-def test_with_a_gpu_the_same_inputs_and_the_recorded_one_run_there_too():
+def test_with_a_gpu_some_of_the_same_inputs_and_the_recorded_one_run_there_too():
     trialled, worker = verdict(lambda *_: EQUAL, on_device=True)
     (device,) = [r for r in worker.requests if isinstance(r, CompareOnDevice)]
-    assert any(call.arguments[0].shape == (4096,) for call in device.inputs)
+    interpreted = [c for r in worker.requests if isinstance(r, Compare) and r.candidate == CANDIDATE for c in r.inputs]
+    *same, recorded = device.inputs
+    assert recorded.arguments[0].shape == (4096,)
+    assert len(device.inputs) == min(ON_DEVICE, len(interpreted) + 1)
+    assert all(call in interpreted for call in same)
+    assert same[:2] == interpreted[:2]
     assert trialled.verdict.checks["on the GPU"] == "passed"
 
 

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import numpy as np
+
 from tritonforge.analysis import analyze
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call
@@ -31,6 +33,10 @@ from tritonforge.verify.texts import broken, text_of, without_masks
 
 LEAST_INPUTS = 2
 """A candidate passes only when at least this many inputs of each call could be compared."""
+ON_DEVICE = 16
+"""Inputs of each call that run on the GPU as well."""
+_FIRST_ON_DEVICE = 8
+"""Of them, those that refuse most."""
 
 
 @dataclass
@@ -240,7 +246,8 @@ class Checking:
     def _for_device(self, planned: Sequence[Planned], number: int) -> list[Planned]:
         call: Call = replace(self.originals.calls[number], seed=self.evidence.seed + 101, launches=())
         wanted = [one.variation for one in planned] + [Variation(call, "as recorded")]
-        return [Planned(Place("device", number, index), one) for index, one in enumerate(wanted)]
+        there = [Planned(Place("device", number, index), one) for index, one in enumerate(wanted)]
+        return _fewer(there, self.evidence.seed)
 
     async def _check_what_ran(self) -> None:
         """Refuse code that no input ran, and an access that lost its mask where no input shows that it needs none."""
@@ -257,6 +264,19 @@ class Checking:
         dropped = without_masks(original, self.candidate)
         if dropped and not all(crosses_every_size(call, evidence.tried) for call in self.originals.calls):
             self._refuse(dropped[0].sentence, "source rules")
+
+
+def _fewer(planned: list[Planned], seed: int) -> list[Planned]:
+    """Choose what runs on the GPU: the first, the last, which is as recorded, and others as the seed says.
+
+    All of them ran in the interpreter. Sizes and strides of another kind make the compiler specialise a kernel anew, on
+    both sides, so that each input costs seconds there.
+    """
+    if len(planned) <= ON_DEVICE:
+        return planned
+    between = range(_FIRST_ON_DEVICE, len(planned) - 1)
+    chosen = np.random.default_rng(seed).choice(between, ON_DEVICE - _FIRST_ON_DEVICE - 1, replace=False)
+    return [*planned[:_FIRST_ON_DEVICE], *(planned[at] for at in sorted(chosen)), planned[-1]]
 
 
 def _through_host(number: int, variations: Sequence[Variation]) -> list[Planned]:
