@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parents[2] / "benchmarks" / "proof"
-SHARE = 0.07
-"""A tenth of the 400 mutants that there have to be; the corpus has twice as many."""
-SLOW = {"causal_attention", "causal_conv1d", "group_norm", "layer_norm_backward", "linear_recurrence"}
-"""Kernels of which one candidate takes minutes in the interpreter: `make proof` judges them."""
+QUICK = {
+    "affine_clamp", "cumsum_rows", "linear_act", "masked_row_sum", "row_argmax", "row_softmax", "swiglu", "vector_add",
+}  # fmt: skip
+"""Kernels of which a candidate takes about a second in the interpreter; `make proof` judges all of them."""
+SHARE = 0.1
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +78,11 @@ def test_what_was_seen_of_each_mutant_is_of_the_mutant_as_it_stands(subjects):
 
 
 def test_a_sample_has_every_kernel_and_is_spread_over_the_kinds(proof, subjects):
-    subjects = [one for one in subjects if one.name not in SLOW]
+    subjects = [one for one in subjects if one.name in QUICK]
     sample = proof["sampling"].sample(subjects, SHARE, 0)
     chosen = [one for subject in subjects for one in subject.mutants if f"{subject.name}/{one.id}" in sample]
     assert {item.partition("/")[0] for item in sample} == {subject.name for subject in subjects}
-    assert len(chosen) >= 40
+    assert len(chosen) >= 20
     assert max(Counter(one.kind for one in chosen).values()) <= 4
     assert sample != proof["sampling"].sample(subjects, SHARE, 1)
 
@@ -92,7 +93,7 @@ def test_the_gate_accepts_no_mutant_of_a_sample(subjects, tmp_path):
     pytest.importorskip("triton")
     done = subprocess.run(
         [
-            sys.executable, HERE / "run.py", "gate", *(one.name for one in subjects if one.name not in SLOW),
+            sys.executable, HERE / "run.py", "gate", *(one.name for one in subjects if one.name in QUICK),
             "--sample", str(SHARE), "--jobs", "2", "--results", tmp_path,
         ],
         capture_output=True, text=True, check=False,
