@@ -28,8 +28,9 @@ from tritonforge.verify.precision import lower_precision
 from tritonforge.verify.reaching import unreached_sentence
 from tritonforge.verify.replaying import Place
 from tritonforge.verify.resizing import describe
+from tritonforge.verify.signature import text_of
 from tritonforge.verify.tails import crosses_every_size
-from tritonforge.verify.texts import broken, text_of, without_masks
+from tritonforge.verify.texts import broken, without_masks
 
 LEAST_INPUTS = 2
 """A candidate passes only when at least this many inputs of each call could be compared."""

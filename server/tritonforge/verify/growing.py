@@ -17,8 +17,8 @@ from tritonforge.verify.grouping import Groups
 from tritonforge.verify.host_code import File, read_file
 from tritonforge.verify.launched import launched
 from tritonforge.verify.resizing import all_tensors, describe, resize
+from tritonforge.verify.signature import text_of
 from tritonforge.verify.sizes import counted
-from tritonforge.verify.texts import text_of
 
 _TIMES = 4
 _MOST_ELEMENTS = 1 << 31

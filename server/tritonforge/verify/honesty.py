@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tritonforge.domain.coverage import KernelCoverage
 from tritonforge.domain.messages import Program
-from tritonforge.verify.texts import text_of
+from tritonforge.verify.signature import text_of
 
 _NAMES = {
     "host computation": "library fallback",

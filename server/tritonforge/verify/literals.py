@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tritonforge.domain.messages import Program
-from tritonforge.verify.texts import text_of
+from tritonforge.verify.signature import text_of
 
 _SMALLEST = 2
 _MOST_BITS = 64

@@ -13,7 +13,7 @@ from tritonforge.domain.errors import UsageError
 from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import Program, Reference
 from tritonforge.verify.host_code import File, reached, read_file
-from tritonforge.verify.texts import text_of
+from tritonforge.verify.signature import text_of
 
 _MARKS = ("ref", "reference", "torch", "pytorch", "naive", "eager", "golden", "native")
 _MARKED = re.compile(

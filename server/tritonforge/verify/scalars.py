@@ -27,8 +27,8 @@ def other_scalars(call: Call, change: Callable[[float], float] | None = None) ->
     """
 
     def changed(_path: Path, value: Value) -> Value:
-        if isinstance(value, Scalar) and type(value.value) is float and math.isfinite(value.value):
-            return Scalar(change(value.value) if change else a_quarter_less(value.value))
+        if (number := _factor(value)) is not None:
+            return Scalar(change(number) if change else a_quarter_less(number))
         return value
 
     found = with_leaves(call, changed)
@@ -37,11 +37,13 @@ def other_scalars(call: Call, change: Callable[[float], float] | None = None) ->
 
 def floats(call: Call) -> tuple[Path, ...]:
     """Return where `call` has finite float arguments."""
-    return tuple(
-        path
-        for path, value in leaves(call)
-        if isinstance(value, Scalar) and type(value.value) is float and math.isfinite(value.value)
-    )
+    return tuple(path for path, value in leaves(call) if _factor(value) is not None)
+
+
+def _factor(value: Value) -> float | None:
+    """Return the number of a finite float argument, None of any other."""
+    number = value.value if isinstance(value, Scalar) else None
+    return number if type(number) is float and math.isfinite(number) else None
 
 
 def a_quarter_less(number: float) -> float:

@@ -27,7 +27,7 @@ def parameters_of(program: Program, call: Call) -> tuple[Parameter, ...]:
     Parameters that can only be given by position are left in, so that positions can be counted. A default may be a
     module constant that is assigned a literal.
     """
-    text = _text(program, call.file)
+    text = text_of(program, call.file)
     try:
         module = ast.parse(text) if text is not None else None
     except (SyntaxError, ValueError, RecursionError):
@@ -52,7 +52,8 @@ def parameters_of(program: Program, call: Call) -> tuple[Parameter, ...]:
 _BOUND = frozenset({"self", "cls", "ctx"})
 
 
-def _text(program: Program, file: str) -> str | None:
+def text_of(program: Program, file: str) -> str | None:
+    """Return the text of a file as the program loads it; None where it cannot be read."""
     for path, text in program.overlays:
         if path == file:
             return text

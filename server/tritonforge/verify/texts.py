@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from tritonforge.analysis import analyze
 from tritonforge.domain.launch import Call, Tensor
 from tritonforge.domain.messages import Program
 from tritonforge.verify.rules import DroppedMask, broken_rule, dropped_masks
-from tritonforge.verify.signature import parameters_of
-
-
-def text_of(program: Program, file: str) -> str | None:
-    """Return the text of a file as the program loads it; None where it cannot be read."""
-    for path, text in program.overlays:
-        if path == file:
-            return text
-    try:
-        return (Path(program.root) / file).read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
+from tritonforge.verify.signature import parameters_of, text_of
 
 
 def broken(original: Program, candidate: Program, calls: Sequence[Call]) -> str:
