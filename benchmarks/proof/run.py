@@ -32,6 +32,8 @@ def witnesses(subjects: Sequence[Subject], options: argparse.Namespace) -> bool:
     known: dict[str, Any] = json.loads(WITNESSED.read_text()) if WITNESSED.exists() else {}
     digests = {f"{one.name}/{each.id}": one.digest(each) for one in subjects for each in one.by_id.values()}
     wanted = [item for item in digests if options.again or known.get(item, {}).get("digest") != digests[item]]
+    if options.ids:
+        wanted = [item for item in wanted if item.partition("/")[2] in options.ids]
     bad: list[str] = []
     found: dict[str, Any] = {}
 
