@@ -6,31 +6,76 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tritonforge.domain.blocks import Atomic, Conversion, Dot, GlobalAccess, Loop, SharedAccess
+from tritonforge.domain.semantics import Semantics
+
 
 @dataclass(frozen=True)
 class Resources:
     """Per-thread and per-program resources. Bytes, except `registers` (32-bit registers per thread).
 
     `spill_bytes` is the stack frame that spilled registers take per thread (0 when nothing spills); `shared_bytes` is
-    static plus dynamic shared memory per program.
+    static plus dynamic shared memory per program, and the two after it its parts. `accumulator_registers` are the part
+    of `registers` that AMD's matrix cores accumulate in (AGPRs; 0 on NVIDIA), `scalar_registers` those of a whole wave
+    or of NVIDIA's uniform datapath. None: the texts do not say.
     """
 
     registers: int
     spill_bytes: int
     shared_bytes: int
+    static_shared_bytes: int | None = None
+    dynamic_shared_bytes: int | None = None
+    accumulator_registers: int | None = None
+    scalar_registers: int | None = None
+
+
+@dataclass(frozen=True)
+class OccupancyStep:
+    """What it takes to hold `programs_per_sm` programs, the next number that the SM could hold, at once.
+
+    `registers` (per thread), `shared_bytes` and `warps` (per program) are the most that a program may use then; each
+    holds with the others as they are or less. `exceeded` names those that the program uses more of now: all of them
+    must shrink. `fraction` is the occupancy then.
+    """
+
+    programs_per_sm: int
+    fraction: float
+    registers: int
+    shared_bytes: int
+    warps: int
+    exceeded: tuple[Literal["registers", "shared-memory", "warps"], ...]
 
 
 @dataclass(frozen=True)
 class Occupancy:
     """Theoretical occupancy: resident warps over the most an SM can hold.
 
-    `fraction` is 0–1; `limiter` names the resource that allows no further program on the SM.
+    `fraction` is 0–1; `limiter` names the resource that allows no further program on the SM. `next_step` is None when
+    the SM can hold no further program whatever it uses.
     """
 
     fraction: float
     programs_per_sm: int
     warps_per_sm: int
     limiter: Literal["registers", "shared-memory", "warps", "programs"]
+    next_step: OccupancyStep | None = None
+
+
+@dataclass(frozen=True)
+class Waves:
+    """How the programs of a launch fill a GPU, were they all alike (see `compilation.architectures.waves`).
+
+    `slots` is how many programs run at once; `waves` programs ÷ slots; `full` the whole waves; `tail_programs` how many
+    programs the last, partial wave has (0: every wave is full). `busy_sms` is the share of SMs that get any program,
+    `efficiency` the share of the slots of all waves, the last included, that programs fill (each 0–1).
+    """
+
+    slots: int
+    waves: float
+    full: int
+    tail_programs: int
+    busy_sms: float
+    efficiency: float
 
 
 @dataclass(frozen=True)
@@ -42,12 +87,23 @@ class LineInstructions:
     `shuffle`, `convert`, `branch`, `other`. `access_bytes` lists the widths in bytes of its global accesses.
     `looped` counts those of `instructions` that a machine loop repeats (without the remainder loops of unrolling),
     `rare` those on slow paths of library functions that nearly no value takes.
+
+    `functions` counts what the math units compute, by name, among `special` and elsewhere: `exp2`, `log2`, `rcp`,
+    `rsqrt`, `sqrt`, `sin`, `cos`, `tanh` are single instructions; `div` counts IEEE divisions (a dozen instructions and
+    a slow path), `int_div` divisions or remainders of integers by a value that is no constant (about twenty). Others
+    under the mnemonic in lower case. `spill_stores` and `spill_loads` are how many of `store_local` and `load_local`
+    move spilled registers. `executed` weights `instructions` with how often they run: instructions that the warps of
+    one program issue, by class; None where trip counts or the work are not known.
     """
 
     instructions: Mapping[str, int]
     access_bytes: tuple[int, ...] = ()
     looped: Mapping[str, int] = field(default_factory=dict)
     rare: Mapping[str, int] = field(default_factory=dict)
+    functions: Mapping[str, int] = field(default_factory=dict)
+    spill_stores: int = 0
+    spill_loads: int = 0
+    executed: Mapping[str, float] | None = None
 
     @property
     def total(self) -> int:
@@ -105,6 +161,10 @@ class Compilation:
 
     Keyed by code, specialisation, config, architecture and Triton version. `error` is set, and the facts are empty,
     when it does not compile. `tensor_path` is the instruction family that its dots use.
+
+    The tuples from `accesses` to `loops` are in the order of the text and come from the compiler's last IR with layouts
+    (`ttgir`). Each is None when that text is missing or cannot be read, which says nothing; empty means that there are
+    none. Their `line`s are lines of the user's file.
     """
 
     launch: str
@@ -121,6 +181,14 @@ class Compilation:
     programs: int = 0
     compile_ms: float = 0.0
     error: str | None = None
+    semantics: Semantics | None = None
+    """How far accesses go and which formats it computes in; None without the compiler's first IR."""
+    accesses: tuple[GlobalAccess, ...] | None = None
+    shared_accesses: tuple[SharedAccess, ...] | None = None
+    conversions: tuple[Conversion, ...] | None = None
+    dots: tuple[Dot, ...] | None = None
+    atomics: tuple[Atomic, ...] | None = None
+    loops: tuple[Loop, ...] | None = None
 
 
 @dataclass(frozen=True)
