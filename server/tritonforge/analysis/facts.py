@@ -26,7 +26,11 @@ class LoopFact:
 
 @dataclass(slots=True)
 class AccessFact:
-    """One load or store; merged when the flow meets it again."""
+    """One load or store; merged when the flow meets it again.
+
+    `varies` are the loops that change the address, the mask or a condition around it; `chosen_by` the loads, by the id
+    of their node, whose values the address is computed from.
+    """
 
     node: ast.Call
     kind: Literal["load", "store"]
@@ -37,6 +41,9 @@ class AccessFact:
     bases: tuple[str, ...] = ()
     rank: int | None = 0
     feeds: set[str] = field(default_factory=set)
+    varies: set[int] = field(default_factory=set)
+    chosen_by: set[int] = field(default_factory=set)
+    hints: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from tritonforge.analysis.flow_expressions import ExpressionFlow
 from tritonforge.analysis.names import language_name
 from tritonforge.analysis.scopes import Function, parameters_of
 from tritonforge.analysis.text import SourceText
-from tritonforge.analysis.values import STATIC, UNKNOWN, Value, elementwise, merge
+from tritonforge.analysis.values import NO_LOADS, STATIC, UNKNOWN, Value, elementwise, merge
 
 _INLINE_DEPTH = 4
 _MOST_STATEMENTS = 6000
@@ -49,6 +49,7 @@ class _Flow(ExpressionFlow):
         self.scope = kernel.scope
         self.jits = jits
         self.loop_stack: tuple[int, ...] = ()
+        self.guards: tuple[frozenset[int], ...] = ()
         self.loop_ids: dict[int, int] = {}
         self.carried: dict[int, set[str]] = {}
         self.paths: dict[int, str | None] = {}
@@ -107,19 +108,23 @@ class _Flow(ExpressionFlow):
             self.bind(target.value, value)
 
     def _if(self, node: ast.If) -> None:
-        self.test(node.test)
+        loops = self.test(node.test).loops
+        self.guards = (*self.guards, loops)
         before = dict(self.env)
         self.block(node.body)
         after, self.env = self.env, before
         self.block(node.orelse)
-        self._join(after)
+        self.guards = self.guards[:-1]
+        self._join(after, loops)
 
-    def _join(self, other: dict[str, Value]) -> None:
+    def _join(self, other: dict[str, Value], loops: frozenset[int] = NO_LOADS) -> None:
+        """Merge what another path leaves; `loops` decide which path is taken."""
         env = self.env
         for name, value in other.items():
             mine = env.get(name)
             if mine is not value:
-                env[name] = value if mine is None else merge(mine, value)
+                both = value if mine is None else merge(mine, value)
+                env[name] = both._replace(loops=both.loops | loops) if loops else both
 
     def _for(self, node: ast.For) -> None:
         kind, arguments = self._range_of(node.iter)

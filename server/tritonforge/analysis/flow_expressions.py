@@ -16,9 +16,9 @@ _SLOW_OPERATORS: dict[type[ast.operator], str] = {ast.Div: "/", ast.Mod: "%", as
 class ExpressionFlow(CallFlow):
     """The expressions of a flow; its statements are in `flow`."""
 
-    def test(self, node: ast.expr) -> None:
-        """Evaluate a condition; a constexpr that is itself the condition is a flag."""
-        self.eval(node)
+    def test(self, node: ast.expr) -> Value:
+        """Return the value of a condition; a constexpr that is itself the condition is a flag."""
+        tested = self.eval(node)
         stack = [node]
         while stack:
             part = stack.pop()
@@ -31,6 +31,7 @@ class ExpressionFlow(CallFlow):
                 if value is not None and value.bare is not None:
                     self.facts.flag_uses.add(value.bare)
                     self.facts.uses[value.bare].add("test")
+        return tested
 
     def eval(self, node: ast.expr) -> Value:
         """Return the value of an expression."""

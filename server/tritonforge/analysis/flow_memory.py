@@ -13,6 +13,8 @@ from tritonforge.analysis.scopes import Scope
 from tritonforge.analysis.text import SourceText
 from tritonforge.analysis.values import SCALAR, SOME_BLOCK, STATIC, Value, merge
 
+_HINTS = frozenset(["eviction_policy", "cache_modifier", "volatile"])
+
 
 class MemoryFlow:
     """The state of a flow, and its accesses to memory."""
@@ -26,6 +28,9 @@ class MemoryFlow:
     constexprs: set[str]
     positions: dict[str, int]
     """Of the kernel's parameters."""
+
+    guards: tuple[frozenset[int], ...]
+    """For each condition around the place, the loops that it depends on."""
 
     paths: dict[int, str | None]
     """Canonical paths by the id of their expression: each is asked for in every pass over a loop."""
@@ -62,15 +67,17 @@ class MemoryFlow:
             return SCALAR
         address = self.eval(pointer)
         mask = other = value = None
+        varies = set(address.loops).union(*self.guards)
         if method:
             rest = [self.eval(o) for o in operands[1:]]
             loops = address.loops.union(*(r.loops for r in rest)) if rest else address.loops
             address = address._replace(rank=address.rank or SOME_BLOCK, loops=loops)
+            varies |= loops
             value = rest[-1] if kind == "store" and rest else None
         else:
             places = ("pointer", "mask", "other") if kind == "load" else ("pointer", "value", "mask")
             given = {**dict(zip(places, operands, strict=False)), **named}
-            mask, other = self._optional(given.get("mask")), self._optional(given.get("other"))
+            mask, other = self._optional(given.get("mask"), varies), self._optional(given.get("other"))
             if "value" in given:
                 value = self.eval(given["value"])
             if mask is None and "boundary_check" in named:
@@ -88,17 +95,22 @@ class MemoryFlow:
             fact.bases = tuple(dict.fromkeys(fact.bases + address.bases))
             if fact.rank != address.rank:
                 fact.rank = merge(Value(rank=fact.rank), Value(rank=address.rank)).rank
+        fact.varies |= varies
+        fact.chosen_by |= address.loads
+        fact.hints = tuple((k.arg, self.text.segment(k.value)) for k in node.keywords if k.arg in _HINTS)
         self._note_address(address)
         self._note_loop_access(kind, address)
         if kind == "store":
             return STATIC
         return Value(rank=address.rank, loads=frozenset([id(node)]), loops=address.loops)
 
-    def _optional(self, node: ast.expr | None) -> str | None:
-        """Evaluate a mask or `other` and return its text; an explicit None is no mask."""
+    def _optional(self, node: ast.expr | None, varies: set[int] | None = None) -> str | None:
+        """Evaluate a mask or `other`, add its loops to `varies`, return its text; an explicit None is no mask."""
         if node is None or (isinstance(node, ast.Constant) and node.value is None):
             return None
-        self.eval(node)
+        value = self.eval(node)
+        if varies is not None:
+            varies |= value.loops
         return self.text.segment(node)
 
     def _note_address(self, address: Value) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Literal
 
 from tritonforge.analysis.comments import above
 from tritonforge.analysis.discovery import JitFunction
@@ -102,9 +103,23 @@ def _accesses(facts: Facts, parameters: tuple[Parameter, ...], text: SourceText)
             block=None if fact.rank is None else fact.rank > 0,
             loops=fact.loops,
             feeds=tuple(sorted(fact.feeds)),
+            varies=tuple(index for index in fact.loops if index in fact.varies),
+            indirect=_chosen(fact, facts),
+            hints=fact.hints,
         )
 
     return tuple(sorted((access(f) for f in facts.accesses.values()), key=lambda a: a.range))
+
+
+def _chosen(fact: AccessFact, facts: Facts) -> Literal["no", "scalar", "rows", "elements"]:
+    """What loaded values choose in an address: by their dimensions against those of the address."""
+    ranks = [facts.accesses[load].rank for load in fact.chosen_by if load in facts.accesses]
+    if not ranks or None in ranks or fact.rank is None:
+        return "no"
+    most = max(rank for rank in ranks if rank is not None)
+    if most == 0:
+        return "scalar"
+    return "elements" if most >= fact.rank else "rows"
 
 
 def _operations(found: Iterable[OperationFact], text: SourceText) -> tuple[Operation, ...]:

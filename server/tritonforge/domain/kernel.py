@@ -83,6 +83,13 @@ class Access:
     block: bool | None
     loops: tuple[int, ...] = ()
     feeds: tuple[str, ...] = ()
+    varies: tuple[int, ...] = ()
+    """Those of `loops` whose iterations change the address, the mask, or a condition that the access stands under."""
+    indirect: Literal["no", "scalar", "rows", "elements"] = "no"
+    """What a loaded value chooses in the address: nothing, the place of the whole block, of each of its rows, or of
+    each of its elements."""
+    hints: tuple[tuple[str, str], ...] = ()
+    """`eviction_policy`, `cache_modifier` and `volatile`, as written."""
 
 
 @dataclass(frozen=True)
