@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
 
+from tritonforge.analysis.apis import read_apis
 from tritonforge.analysis.comments import above
 from tritonforge.analysis.discovery import JitFunction
 from tritonforge.analysis.facts import AccessFact, Facts, LoopFact, OperationFact
 from tritonforge.analysis.flow import follow_kernel
 from tritonforge.analysis.flow_memory import MemoryFlow
+from tritonforge.analysis.reaches import read_reaches
 from tritonforge.analysis.roles import program_axes, read_parameters
 from tritonforge.analysis.text import SourceText
 from tritonforge.analysis.tuning import read_autotune, read_heuristics
@@ -71,6 +73,8 @@ def build_kernel(
         program_axes=program_axes(facts, parameters),
         constants=tuple(sorted(facts.constants)),
         suppressions=_suppressions(suppressions, where, places, text),
+        reaches=read_reaches(kernel, unit) if whole else None,
+        apis=read_apis(kernel, unit),
     ), whole
 
 

@@ -34,6 +34,11 @@ def read_autotune(kernel: JitFunction, text: SourceText) -> Autotune | None:
             key=_strings(key, scope),
             reset_to_zero=_strings(given.get("reset_to_zero"), scope),
             restore_value=_strings(given.get("restore_value"), scope),
+            hooks="hook" in text.segment(call) or (configs is not None and _has_hooks(configs, scope)),
+            computed=any(
+                given.get(name) is not None and not _strings(given[name], scope)
+                for name in ("reset_to_zero", "restore_value")
+            ),
         )
     return None
 
@@ -64,6 +69,28 @@ def follow(node: ast.expr, scope: Scope) -> tuple[ast.expr, Scope]:
             break
         node, scope = binding.value, found[0]
     return node, scope
+
+
+def _has_hooks(configs: ast.expr, scope: Scope) -> bool:
+    """Whether what makes the configurations, followed through names and functions of the module, names a hook."""
+    waiting, seen = [(configs, scope)], set[int]()
+    while waiting:
+        node, where = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        for part in ast.walk(node):
+            if isinstance(part, ast.keyword) and part.arg is not None and "hook" in part.arg:
+                return True
+            if isinstance(part, ast.Name):
+                if "hook" in part.id:
+                    return True
+                found = where.lookup(part.id)
+                for binding in found[1] if found is not None and found[0].parent is None else []:
+                    inner = binding.value if binding.kind == "assign" else binding.node
+                    if isinstance(inner, (ast.expr, ast.FunctionDef)):
+                        waiting.append((inner, where))  # type: ignore[arg-type]
+    return False
 
 
 def _strings(node: ast.expr | None, scope: Scope) -> tuple[str, ...]:

@@ -104,6 +104,51 @@ class Operation:
 
 
 @dataclass(frozen=True)
+class Product:
+    """A product in an address: what it is made of, and what of that was multiplied in 32 bits (`narrow`).
+
+    Names are those of parameters, or `program` (a program id), `loaded`, `loop` (a loop's variable) and `lane` (the
+    place within a tile). `line` is where it is multiplied, 0 when unknown.
+    """
+
+    factors: tuple[str, ...]
+    narrow: tuple[str, ...]
+    line: int
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What decides about one access; for a helper of the file, at one of its calls.
+
+    `name` is `load`, `store` or that of an atomic. `pointers` are the parameters that the address starts from.
+    `where`, `when` and `what` are the program axes (0 to 2) that the address, the mask and the conditions around it,
+    and the stored value depend on, through loads too; -1 among them stands for something that the text does not show.
+    """
+
+    name: str
+    range: Range
+    pointers: tuple[str, ...]
+    products: tuple[Product, ...]
+    where: tuple[int, ...]
+    when: tuple[int, ...]
+    what: tuple[int, ...]
+    value: str | None = None
+    """The stored value as written."""
+
+
+@dataclass(frozen=True)
+class ApiUse:
+    """A function of Triton, by its canonical path, that a kernel, a helper or a decorator uses; first where it does.
+
+    With `keyword`, that argument of it.
+    """
+
+    path: str
+    range: Range
+    keyword: str = ""
+
+
+@dataclass(frozen=True)
 class ConfigEntry:
     """One `triton.Config` of an autotuner, as far as it is written out: values are source text."""
 
@@ -120,6 +165,10 @@ class Autotune:
     key: tuple[str, ...]
     reset_to_zero: tuple[str, ...] = ()
     restore_value: tuple[str, ...] = ()
+    hooks: bool = False
+    """Whether a hook runs before or after configurations, which may restore what they change."""
+    computed: bool = False
+    """Whether what is restored is computed, so that its names are not known."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +253,9 @@ class Kernel:
     program_axes: tuple[tuple[int, tuple[str, ...]], ...] = ()
     constants: tuple[str, ...] = ()
     suppressions: tuple[Suppression, ...] = ()
+    reaches: tuple[Reach, ...] | None = None
+    """Every access with what decides about it, in source order; None when the kernel is too large to follow."""
+    apis: tuple[ApiUse, ...] = ()
     code_hash: str = ""
 
     @property

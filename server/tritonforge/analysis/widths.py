@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 PROGRAM, LOADED, LOOP, LANE = "program", "loaded", "loop", "lane"
 KINDS = frozenset([PROGRAM, LOADED, LOOP, LANE])
 """Atoms that are no parameters: the program's id, what was loaded, a loop's variable, the place within a tile."""
+OPEN = -1
+"""Stands among program axes for what may differ between programs in a way that the text does not show."""
 _MOST_TERMS = 64
 
 
@@ -31,11 +33,13 @@ class Term:
 
 @dataclass(frozen=True)
 class Width:
-    """A value: its terms, whether it has 64 bits, and for an integer array its items."""
+    """A value: its terms, whether it has 64 bits, for a tuple its items, and the program axes it depends on."""
 
     terms: frozenset[Term] = frozenset()
     wide: bool = False
     items: tuple[Width, ...] | None = None
+    depends: frozenset[int] = frozenset()
+    """The program axes that it depends on in whatever way, through loads too; `OPEN` where that cannot be told."""
 
     @property
     def atoms(self) -> frozenset[str]:
@@ -43,7 +47,7 @@ class Width:
         return frozenset().union(*(term.atoms for term in self.terms))
 
     def __add__(self, other: Width) -> Width:
-        return Width(_few(self.terms | other.terms), self.wide or other.wide)
+        return Width(_few(self.terms | other.terms), self.wide or other.wide, depends=self.depends | other.depends)
 
     def times(self, other: Width, line: int) -> Width:
         """Multiply, in 64 bits where either side has them."""
@@ -56,7 +60,7 @@ class Width:
                 narrow = one.narrow | another.narrow if wide else atoms
                 at = (one.line or another.line) if wide else line
                 terms.add(Term(atoms, narrow, bool(atoms), at))
-        return Width(_few(terms), wide)
+        return Width(_few(terms), wide, depends=self.depends | other.depends)
 
     def mixed(self, *others: Width) -> Width:
         """Return what depends on several values in another way than as their sum or product.
@@ -65,15 +69,17 @@ class Width:
         """
         every = (self, *others)
         atoms = frozenset().union(*(one.atoms for one in every))
-        return Width(made_of(atoms & KINDS or atoms), any(one.wide for one in every))
+        depends = frozenset().union(*(one.depends for one in every))
+        return Width(made_of(atoms & KINDS or atoms), any(one.wide for one in every), depends=depends)
 
     def either(self, other: Width) -> Width:
         """Return what holds after two ways: 64 bits only when it has them on both."""
         if self.items is not None and other.items is not None and len(self.items) == len(other.items):
             return together([a.either(b) for a, b in zip(self.items, other.items, strict=True)])
+        depends = self.depends | other.depends
         if not self.terms or not other.terms:  # a literal that a loop replaces takes the type of what replaces it
-            return Width(self.terms | other.terms, self.wide or other.wide)
-        return Width(_few(self.terms | other.terms), self.wide and other.wide)
+            return Width(self.terms | other.terms, self.wide or other.wide, depends=depends)
+        return Width(_few(self.terms | other.terms), self.wide and other.wide, depends=depends)
 
     def cast(self, wide: bool | None, line: int) -> Width:
         """Convert; None for a type that is not known."""
@@ -81,7 +87,15 @@ class Width:
             return self
         if wide:
             return replace(self, wide=True)
-        return Width(frozenset(replace(t, narrow=t.atoms, line=line) if t.product else t for t in self.terms))
+        terms = frozenset(replace(t, narrow=t.atoms, line=line) if t.product else t for t in self.terms)
+        return Width(terms, depends=self.depends)
+
+    def on(self, axes: frozenset[int]) -> Width:
+        """Return the same value, known to depend on `axes` too."""
+        if axes <= self.depends and not self.items:
+            return self
+        items = tuple(item.on(axes) for item in self.items) if self.items is not None else None
+        return replace(self, depends=self.depends | axes, items=items)
 
 
 def made_of(atoms: Iterable[str]) -> frozenset[Term]:
@@ -95,10 +109,17 @@ def atom(name: str, *, wide: bool = False) -> Width:
     return Width(made_of([name]), wide)
 
 
+def bases(address: Width) -> frozenset[str]:
+    """Return the parameters that an address starts from: summands of it that are nothing but one parameter."""
+    alone = (t.atoms for t in address.terms if not t.product and len(t.atoms) == 1)
+    return frozenset().union(*alone) - KINDS
+
+
 def together(items: Sequence[Width]) -> Width:
     """Return a tuple of values."""
     terms = frozenset().union(*(item.terms for item in items))
-    return Width(_few(terms), any(item.wide for item in items), tuple(items))
+    depends = frozenset().union(*(item.depends for item in items))
+    return Width(_few(terms), any(item.wide for item in items), tuple(items), depends)
 
 
 def is_wide(dtype: ast.expr | None) -> bool | None:
