@@ -10,6 +10,7 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from tritonforge.analysis.carried import carried_names
 from tritonforge.analysis.discovery import JitFunction
 from tritonforge.analysis.facts import Facts, LoopFact
 from tritonforge.analysis.flow_expressions import ExpressionFlow
@@ -211,7 +212,7 @@ class _Flow(ExpressionFlow):
     def _iterate(self, node: ast.For | ast.While, index: int, head: Callable[[], None]) -> None:
         before = dict(self.env)
         if id(node) not in self.carried:
-            self.carried[id(node)] = _carried(node, set(self.env), self.read_by)
+            self.carried[id(node)] = carried_names(node, set(self.env), self.read_by)
         for name in self.carried[id(node)]:
             value = self.env.get(name)
             if value is not None:
@@ -270,34 +271,6 @@ class _Flow(ExpressionFlow):
         ast.Expr: _expression,
         ast.With: _with,
     }
-
-
-def _carried(node: ast.For | ast.While, known: set[str], read_by: dict[int, set[str]]) -> set[str]:
-    """Return the `known` names whose value one iteration hands to the next: `x += …`, `x = f(x)`.
-
-    `read_by` remembers, by the id of an assignment, the names it reads.
-    """
-    names: set[str] = set()
-    statements: list[ast.stmt] = [*node.body]
-    while statements:
-        inner = statements.pop()
-        if isinstance(inner, ast.AugAssign) and isinstance(inner.target, ast.Name):
-            names.add(inner.target.id)
-        elif isinstance(inner, ast.Assign):
-            targets = {t.id for t in inner.targets if isinstance(t, ast.Name)}
-            for target in inner.targets:
-                if isinstance(target, ast.Tuple):
-                    targets |= {t.id for t in target.elts if isinstance(t, ast.Name)}
-            if (targets & known) - names:
-                if id(inner) not in read_by:
-                    read_by[id(inner)] = {n.id for n in ast.walk(inner.value) if isinstance(n, ast.Name)}
-                names |= targets & read_by[id(inner)]
-        elif isinstance(inner, (ast.If, ast.For, ast.While)):
-            statements += inner.body
-            statements += inner.orelse
-        elif isinstance(inner, ast.With):
-            statements += inner.body
-    return names
 
 
 def _bind_arguments(

@@ -109,6 +109,7 @@ def _accesses(facts: Facts, parameters: tuple[Parameter, ...], text: SourceText)
             feeds=tuple(sorted(fact.feeds)),
             varies=tuple(index for index in fact.loops if index in fact.varies),
             indirect=_chosen(fact, facts),
+            indexes=_index_pointers(fact, facts, constexprs),
             hints=fact.hints,
         )
 
@@ -124,6 +125,12 @@ def _chosen(fact: AccessFact, facts: Facts) -> Literal["no", "scalar", "rows", "
     if most == 0:
         return "scalar"
     return "elements" if most >= fact.rank else "rows"
+
+
+def _index_pointers(fact: AccessFact, facts: Facts, constexprs: set[str]) -> tuple[str, ...]:
+    found = (facts.accesses[load].bases for load in fact.chosen_by if load in facts.accesses)
+    bases = (tuple(b for b in each if b not in constexprs) for each in found)
+    return tuple(sorted({MemoryFlow.base_of(each) for each in bases if each}))
 
 
 def _operations(found: Iterable[OperationFact], text: SourceText) -> tuple[Operation, ...]:

@@ -88,6 +88,8 @@ class Access:
     indirect: Literal["no", "scalar", "rows", "elements"] = "no"
     """What a loaded value chooses in the address: nothing, the place of the whole block, of each of its rows, or of
     each of its elements."""
+    indexes: tuple[str, ...] = ()
+    """The pointer parameters whose loaded values choose."""
     hints: tuple[tuple[str, str], ...] = ()
     """`eviction_policy`, `cache_modifier` and `volatile`, as written."""
 
