@@ -8,6 +8,7 @@ waiting.
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import time
 from collections import deque
@@ -25,10 +26,10 @@ _LAST_WAIT_S = 1.0
 
 
 class Clock:
-    """Measures launches. `due` maps an index of `spool.counts` to the count at which it is measured next."""
+    """Measures launches. `due` maps an index of `spool.counts` to the count from which it is measured next."""
 
     def __init__(self, spool: Spooled) -> None:
-        self.due: dict[int, int] = {NOWHERE: -1}
+        self.due: dict[int, int] = {NOWHERE: sys.maxsize}
         self._spool = spool
         self._pending: deque[tuple[int, Any, Any, Any]] = deque()
         self._free: dict[int, list[tuple[Any, Any]]] = {}

@@ -4,8 +4,8 @@ For each way in which a kernel is called (how many positional arguments, which n
 reads shape, strides, dtype and alignment of tensors and takes other arguments as they are. Floats count by type only:
 learning rates and scales would otherwise make every launch a new one. Keys hold no tensor, so nothing is kept alive.
 
-Most of a key's time goes to what tensors say of themselves. So there is a brief key beside it, of what the GPU is told:
-dtypes, scalars and options. Shapes and strides that matter are among the scalars.
+Most of a key's time goes to what tensors say of themselves. So launches of one compiled kernel have a brief key too, of
+what else the GPU is told: grid and scalars. Shapes and strides that matter are among the scalars.
 """
 
 from __future__ import annotations
@@ -26,11 +26,15 @@ _DEPTH = 5
 Key = Callable[..., Any]
 
 
-class Keys(NamedTuple):
-    """The whole key of a launch, and the brief one."""
+class LauncherKeys(NamedTuple):
+    """Key functions of the tuple that a compiled kernel's launcher is given, as `given`."""
 
-    whole: Key
-    brief: Key
+    brief: Callable[[tuple[Any, ...]], Any]
+    whole: Callable[[tuple[Any, ...]], Any]
+    brief_text: str
+    whole_text: str
+    scope: dict[str, Any]
+    """What the texts need."""
 
 
 class Kinds:
@@ -40,14 +44,12 @@ class Kinds:
         self.names = names
         self.kinds: list[str] = []
 
-    def learn(self, values: tuple[Any, ...], free: frozenset[str], number: int) -> Keys:
-        """Return key functions that suit `values` and everything seen before; parameters in `free` do not count."""
+    def learn(self, values: tuple[Any, ...], free: frozenset[str], number: int) -> Key:
+        """Return a key function that suits `values` and everything seen before; parameters in `free` do not count."""
         now = [_kind(v) for v in values]
         before = self.kinds or now
         self.kinds = [a if a == b else "o" for a, b in zip(before, now, strict=True)]
-        return Keys(
-            _generate(self.names, self.kinds, free, number), _generate(self.names, self.kinds, free, number, brief=True)
-        )
+        return _generate(self.names, self.kinds, free, number)
 
 
 def _kind(value: Any) -> str:
@@ -60,17 +62,13 @@ def _kind(value: Any) -> str:
     return "d" if isinstance(value, tl.dtype) else "o"
 
 
-def _generate(
-    names: tuple[str, ...], kinds: list[str], free: frozenset[str], number: int, *, brief: bool = False
-) -> Key:
+def _generate(names: tuple[str, ...], kinds: list[str], free: frozenset[str], number: int) -> Key:
     parts: list[str] = [str(number)]
     pointers: list[str] = []
     for i, (name, kind) in enumerate(zip(names, kinds, strict=True)):
-        if kind == "t" and brief:
-            parts.append(f"{name}.dtype")
-        elif kind == "t":
-            parts.append(f"{name}.shape, {name}.stride(), {name}.dtype, (_tf_{i} := {name}.data_ptr()) & 15 == 0")
+        if kind == "t":
             pointers.append(f"_tf_{i}")
+            parts.append(_of_tensor(name, pointers[-1]))
         elif name in free or kind == "f":
             parts.append(f"{name}.__class__")
         elif kind == "d":
@@ -86,13 +84,43 @@ def _generate(
     return made
 
 
-def generic(number: int) -> Keys:
-    """Return key functions for any way to call a kernel, several times slower than generated ones."""
+def _of_tensor(name: str, pointer: str) -> str:
+    return f"{name}.shape, {name}.stride(), {name}.dtype, ({pointer} := {name}.data_ptr()) & 15 == 0"
+
+
+def launcher_keys(before: int, names: list[str], values: tuple[Any, ...], fixed: frozenset[str]) -> LauncherKeys:
+    """Return key functions for a compiled kernel's launcher that was called with `values` for parameters `names`.
+
+    `before` values stand in front of them, the grid first. Parameters in `fixed` do not count, and neither do floats;
+    dtypes, None and a tensor where there was one go with the compiled kernel.
+    """
+    brief = ["given[0]", "given[1]", "given[2]"]
+    whole: list[str] = []
+    pointers: list[str] = []
+    for i, (name, value) in enumerate(zip(names, values, strict=True), before):
+        kind = _kind(value)
+        if name in fixed or kind == "f" or value is None:
+            continue
+        if kind == "t":
+            pointers.append(f"at_{i}")
+            whole.append(_of_tensor(f"given[{i}]", pointers[-1]))
+        else:
+            brief.append(f"given[{i}]" if kind == "p" else f"other(given[{i}])")
+    if len(pointers) > 1:
+        whole.append(f"len({{{', '.join(pointers)}}})")
+    brief_text, whole_text = ", ".join(brief), ", ".join((*brief, *whole))
+    made: dict[str, Any] = {"other": other}
+    exec(f"def brief(given):\n    return ({brief_text})\n\ndef whole(given):\n    return ({whole_text})", made)
+    return LauncherKeys(made["brief"], made["whole"], brief_text, whole_text, {"other": other})
+
+
+def generic(number: int) -> Key:
+    """Return a key function for any way to call a kernel, several times slower than a generated one."""
 
     def key(*args: Any, **kwargs: Any) -> Any:
         return number, other(args), tuple(kwargs), other(tuple(kwargs.values()))
 
-    return Keys(key, key)
+    return key
 
 
 def other(value: Any, depth: int = 0) -> Any:

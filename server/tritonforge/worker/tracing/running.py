@@ -16,15 +16,13 @@ import torch
 
 from tritonforge.worker.fakecuda.patches import Patches
 from tritonforge.worker.launching import CompiledStub, LaunchEvent, bind, first_configs, resolve_grid, user_frame
+from tritonforge.worker.tracing import launchers
 from tritonforge.worker.tracing.clock import Clock
+from tritonforge.worker.tracing.entrances import suits
 from tritonforge.worker.tracing.graphs import Graphs
 from tritonforge.worker.tracing.hosts import Hosts
-from tritonforge.worker.tracing.keys import grid_key
 from tritonforge.worker.tracing.sightings import Sightings, is_tuned
 from tritonforge.worker.tracing.spool import NOWHERE, Spooled, slot_at
-
-_BETWEEN_CHECKS = 15
-"""A mask: of launches that a brief key is believed to stand for, one in sixteen is told by its whole key."""
 
 _modes: Callable[[], int] = getattr(torch._C, "_len_torch_function_stack", lambda: 1)
 
@@ -72,57 +70,48 @@ class Recorder:
 
     def take_back(self, index: int) -> None:
         """Uncount a launch that raised."""
-        self.spool.counts[index] -= 1
+        if index != NOWHERE:
+            self.spool.counts[index] -= 1
 
     def fail(self, error: Exception) -> None:
         """End the recording because of a failure of ours."""
         self.on = False
+        self.sightings.forget_derived()
         self.hosts.stop()
         self.spool.fail("", f"recording stopped in a process: {type(error).__name__}: {error}"[:400])
 
 
 def on_gpu(recorder: Recorder, clock: Clock, graphs: Graphs, patches: Patches) -> None:
     """Record launches on their way to the GPU."""
-    from triton.compiler.compiler import CompiledKernel
     from triton.runtime.autotuner import Autotuner
+
+    if suits():
+        launchers.install(recorder, clock, graphs, patches)
+    else:
+        _before_triton(recorder, clock, graphs, patches)
+    if "_bench" in vars(Autotuner):
+        patches.set(Autotuner, "_bench", _tuning(Autotuner._bench, recorder.tuning))
+    graphs.install(patches)
+
+
+def _before_triton(recorder: Recorder, clock: Clock, graphs: Graphs, patches: Patches) -> None:
+    """Record launches before Triton sees them, several microseconds each: for versions that launch in other ways."""
+    from triton.compiler.compiler import CompiledKernel
     from triton.runtime.jit import JITFunction
 
-    launch, record, spool = JITFunction.run, recorder.record, recorder.spool
-    tuning, due, get_ident = recorder.tuning, clock.due, threading.get_ident
-    kernels, slots, watched = recorder.sightings.kernels, recorder.sightings.slots, recorder.hosts.watched
-    rest = recorder.hosts.rest
+    launch = JITFunction.run
 
     @functools.wraps(launch)
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        if warmup or not recorder.on or (tuning and get_ident() in tuning):
+        if warmup or not recorder.on or threading.get_ident() in recorder.tuning:
             return launch(self, *args, grid=grid, warmup=warmup, **kwargs)
-        # `Recorder.record` for a launch that was seen before, written out: this is what every launch pays.
-        briefly = None
-        try:
-            if watched or _modes():
-                raise KeyError  # noqa: TRY301
-            known = kernels[id(self)]
-            whole, brief = known.key  # type: ignore[misc]
-            shape = grid if grid.__class__ is tuple else grid_key(grid)
-            briefly = (brief(*args, **kwargs), shape)
-            index = known.trusted.get(briefly, NOWHERE)
-            counts = spool.counts
-            n = counts[index] + 1
-            if index == NOWHERE or n & _BETWEEN_CHECKS == 0:
-                index = slots[whole(*args, **kwargs), shape]
-                known.confirm(briefly, index)
-                n = counts[index] + 1
-            counts[index] = n
-        except Exception:
-            if briefly is not None:
-                known.doubt(briefly)
-            index, n = record(self, args, kwargs, grid)
+        index, n = recorder.record(self, args, kwargs, grid)
         if graphs.capturing:
             graphs.captured(index)
         try:
-            if n == due.get(index, 2):
-                rest()
+            if n >= clock.due.get(index, 2):
+                recorder.hosts.rest()
                 return clock.timed(index, n, functools.partial(launch, self, *args, grid=grid, warmup=False, **kwargs))
             return launch(self, *args, grid=grid, warmup=warmup, **kwargs)
         except BaseException:
@@ -130,11 +119,8 @@ def on_gpu(recorder: Recorder, clock: Clock, graphs: Graphs, patches: Patches) -
             raise
 
     patches.set(JITFunction, "run", run)
-    if "_bench" in vars(Autotuner):
-        patches.set(Autotuner, "_bench", _tuning(Autotuner._bench, tuning))
     if "__getitem__" in vars(CompiledKernel):
         patches.set(CompiledKernel, "__getitem__", _compiled(CompiledKernel.__getitem__, recorder))
-    graphs.install(patches)
 
 
 def _tuning(bench: Callable[..., Any], tuning: set[int]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ import time
 import weakref
 from collections import Counter
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
@@ -25,19 +25,13 @@ from tritonforge.worker.launching import (
     user_frame,
 )
 from tritonforge.worker.tracing.hosts import Hosts
-from tritonforge.worker.tracing.keys import Keys, Kinds, generic, grid_key, keeps_nothing, other
+from tritonforge.worker.tracing.keys import Key, Kinds, generic, grid_key, keeps_nothing, other
 from tritonforge.worker.tracing.quietly import is_capturing, quietly
 from tritonforge.worker.tracing.spool import NOWHERE, Spooled, index_of
 from tritonforge.worker.values import Describing, storage_address
 
 MAX_OF_A_KERNEL = 256
 """Distinct launches kept of one kernel."""
-
-_TRUSTED_AFTER = 32
-"""Launches in a row that a brief key has to stand for before it is believed."""
-
-_NO_INDEX = -1
-"""Of a brief key that stands for several indices."""
 
 _ENOUGH = 8
 """Values of one integer that are told apart while everything else is the same."""
@@ -61,43 +55,19 @@ class Known:
         """How many values an integer took while everything else was the same."""
         self.free: frozenset[str] = frozenset()
         self.kinds: dict[tuple[Any, ...], Kinds] = {}
-        self.keys: dict[tuple[Any, ...], Keys] = {}
-        self.key: Keys | None = None
-        """The key functions of the way in which it was called last."""
-        self.trusted: dict[Any, int] = {}
-        """Brief key → the only index that launches with it were counted at, again and again."""
-        self._briefly: dict[Any, list[int]] = {}
-
-    def confirm(self, brief: Any, index: int) -> None:
-        """Note that a launch with this brief key is counted at `index`, by its whole key."""
-        seen = self._briefly.get(brief)
-        if seen is None:
-            if len(self._briefly) < MAX_OF_A_KERNEL:
-                self._briefly[brief] = [index, 1]
-        elif seen[0] != index:
-            seen[0] = _NO_INDEX
-            self.trusted.pop(brief, None)
-        else:
-            seen[1] += 1
-            if seen[1] == _TRUSTED_AFTER:
-                self.trusted[brief] = index
-
-    def doubt(self, brief: Any) -> None:
-        """Note that a launch with this brief key was none of those it stood for: it is not used for them again."""
-        if self.trusted.pop(brief, None) is not None:
-            self._briefly[brief][0] = _NO_INDEX
+        self.keys: dict[tuple[Any, ...], Key] = {}
 
     def unlearn(self) -> None:
         """Forget how launches are told apart."""
         self.keys.clear()
         self.kinds.clear()
-        self.key = None
-        self.distrust()
 
-    def distrust(self) -> None:
-        """Forget what brief keys stand for."""
-        self.trusted.clear()
-        self._briefly.clear()
+
+class Derived(Protocol):
+    """What holds places in `spool.counts` that it was told by `Sightings`."""
+
+    def forget(self) -> None:
+        """Ask again for each of them."""
 
 
 class Sightings:
@@ -110,6 +80,7 @@ class Sightings:
         self.slots: dict[Any, int] = {}
         """Key → index into `spool.counts`."""
         self.kernels: dict[int, Known] = {}
+        self.derived: weakref.WeakSet[Derived] = weakref.WeakSet()
         self._inherited: dict[Any, int] = {}
         self._texts: dict[tuple[Any, ...], Known] = {}
         self._alive: dict[int, Any] = {}
@@ -122,9 +93,18 @@ class Sightings:
         self._lock = threading.RLock()
         self._inherited = {**self._inherited, **self.slots}
         self.slots.clear()
-        for known in self._texts.values():
-            known.distrust()
+        self.forget_derived()
         self.spool.forked()
+
+    def forget_derived(self) -> None:
+        """Have everybody ask again where a launch is counted."""
+        for one in list(self.derived):
+            one.forget()
+
+    def free_of(self, kernel: Any) -> frozenset[str]:
+        """Return the parameters of a kernel that do not make its launches distinct."""
+        known = self.kernels.get(id(kernel))
+        return known.free if known is not None else frozenset()
 
     def index(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> int:
         """Return where to count this launch; a new one gets described. Called before the kernel runs."""
@@ -132,9 +112,8 @@ class Sightings:
         key_of = known.keys.get((len(args), *kwargs))
         key = None
         if key_of is not None:
-            known.key = key_of
             try:
-                key = (key_of.whole(*args, **kwargs), grid if grid.__class__ is tuple else grid_key(grid))
+                key = (key_of(*args, **kwargs), grid if grid.__class__ is tuple else grid_key(grid))
                 found = self.slots.get(key)
             except (AttributeError, TypeError):  # other kinds of values than before
                 key = found = None
@@ -192,12 +171,12 @@ class Sightings:
         key_of = known.kinds[way].learn((*args, *kwargs.values()), known.free, self._number())
         shape = grid if grid.__class__ is tuple else grid_key(grid)
         with contextlib.suppress(TypeError, AttributeError):
-            key = (key_of.whole(*args, **kwargs), shape)
+            key = (key_of(*args, **kwargs), shape)
             if keeps_nothing(key):
-                known.keys[way] = known.key = key_of
+                known.keys[way] = key_of
                 return key
-        known.keys[way] = known.key = key_of = generic(self._number())
-        return (key_of.whole(*args, **kwargs), shape if keeps_nothing(shape) else other(shape))
+        known.keys[way] = key_of = generic(self._number())
+        return (key_of(*args, **kwargs), shape if keeps_nothing(shape) else other(shape))
 
     def _first(self, known: Known, made: _Made, key: Any) -> int:
         kernel, args, kwargs, grid = made
