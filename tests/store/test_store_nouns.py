@@ -1,6 +1,7 @@
 """What goes into the store comes out the same, and a second run finds it."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,6 @@ from tritonforge.domain.launch import (
     Call,
     CallSite,
     Config,
-    Distribution,
     ExactValues,
     Launch,
     Problem,
@@ -23,7 +23,7 @@ from tritonforge.domain.launch import (
 from tritonforge.domain.profile import Ceilings, LineHeat, Profile, TargetInfo, TimeDistribution
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.domain.source import Edit, Range
-from tritonforge.store import keys, open_store
+from tritonforge.store import CompiledCall, keys, open_store
 
 KERNEL = Kernel("k.py", "outer.add", Range.of(3, 1, 9, 5), Range.of(4, 5, 4, 8), (), code_hash="c0de")
 TENSOR = Tensor((8, 4), (4, 1), "float16", values=ExactValues(b"\x00\xff\x80"))
@@ -45,6 +45,8 @@ COMPILATION = Compilation(
     instructions={5: LineInstructions({"load_global": 4}, (16, 16))},
     work=Work({5: LineWork(1.0, load_bytes=64.0)}, dot_tile=(32, 32, 32)),
 )
+
+COMPILED = CompiledCall(3, (("/w/helpers.py", "5ha"),), ((RECORDED, COMPILATION),))
 
 
 def trial(title: str) -> Trial:
@@ -70,17 +72,17 @@ def test_every_kind_of_value_comes_back_equal_from_another_store(tmp_path):
     profile = Profile(KERNEL, TARGET, LAUNCH, None, None, Bottleneck("unknown", 0, "derived"), lines={5: LineHeat(1.0)})
     ceilings = Ceilings("NVIDIA H200", 4300.0, {"fp16": 718.0}, 2.5)
     with open_store(tmp_path) as store:
-        store.put_compilation("k", COMPILATION)
+        store.put_compiled("k", COMPILED)
         store.put_profile("k", profile)
         store.put_result("k", result)
         store.put_ceilings("580.1", {"triton": "3.6.0"}, ceilings)
     with open_store(tmp_path) as store:
-        assert store.compilation("k") == COMPILATION
+        assert store.compiled("k") == COMPILED
         assert store.profile("k") == profile
         assert store.result_for("k") == result
         assert store.ceilings_for("NVIDIA H200", "580.1", {"triton": "3.6.0"}) == ceilings
         assert store.ceilings_for("NVIDIA H200", "580.2", {"triton": "3.6.0"}) is None
-        assert store.compilation("other") is None
+        assert store.compiled("other") is None
 
 
 def test_calls_are_kept_by_origin_newest_first_and_know_when_they_are_stale(tmp_path):
@@ -110,44 +112,52 @@ def test_trials_come_back_in_the_order_they_were_made_each_candidate_once(tmp_pa
 
 def test_a_value_of_another_shape_is_a_miss_and_is_forgotten(tmp_path):
     with open_store(tmp_path) as store:
-        store._put("compilation", "k", {"launch": "L1", "no": "longer"})
-        store._database.put("compilation", "k2", "", b"not zlib")
-        assert store.compilation("k") is None
-        assert store.compilation("k2") is None
+        store._put("compiled", "k", {"launch": "L1", "no": "longer"})
+        store._database.put("compiled", "k2", "", b"not zlib")
+        assert store.compiled("k") is None
+        assert store.compiled("k2") is None
         assert store.size() == 0
 
 
-def compilation_key(kernel=KERNEL, launch=LAUNCH, **changes):
-    return keys.compilation_key(kernel, launch, **{"arch": "sm_90", "triton": "3.7.1", "source": "text", **changes})
+VERSIONS = {"torch": "2.13.0", "triton": "3.7.1"}
 
 
-def with_argument(name, value):
-    arguments = tuple((n, value if n == name else v) for n, v in PROBLEM.arguments)
-    return Launch("L1", "k.py", "outer.add", Problem(arguments), CONFIG, LAUNCH.call_site)
+def compiled_key(kernel=KERNEL, call=CALL, **changes):
+    return keys.compiled_key(kernel, call, **{"arch": "sm_90", "versions": VERSIONS, "context": {}, **changes})
 
 
 @pytest.mark.parametrize(
     "key",
     [
-        lambda: compilation_key(arch="sm_100"),
-        lambda: compilation_key(triton="3.6.0"),
-        lambda: compilation_key(source="\ntext"),
-        lambda: compilation_key(context={"helpers.py": "x"}),
-        lambda: compilation_key(launch=with_argument("n", Scalar(9))),
-        lambda: compilation_key(launch=with_argument("n", Scalar(8.0))),
-        lambda: compilation_key(launch=with_argument("n", Scalar("8"))),
-        lambda: compilation_key(launch=with_argument("x", Tensor((8, 4), (4, 1), "float16", alignment=8))),
-        lambda: compilation_key(kernel=Kernel("k.py", "outer.add", Range.of(4, 1, 10, 5), Range.of(5, 5, 5, 8), ())),
+        lambda: compiled_key(arch="sm_100"),
+        lambda: compiled_key(versions={**VERSIONS, "triton": "3.6.0"}),
+        lambda: compiled_key(context={"environment": {"TRITON_X": "1"}}),
+        lambda: compiled_key(kernel=replace(KERNEL, code_hash="c0df")),
+        lambda: compiled_key(kernel=replace(KERNEL, name="other.add")),
+        lambda: compiled_key(call=replace(CALL, keywords=(("flag", Scalar(False)),))),
+        lambda: compiled_key(call=replace(CALL, arguments=(replace(TENSOR, alignment=8),))),
+        lambda: compiled_key(call=replace(CALL, arguments=(replace(TENSOR, values=ExactValues(b"\x01\xff\x80")),))),
     ],
 )
-def test_a_compilation_key_changes_with_whatever_the_compiler_sees(key):
-    assert key() != compilation_key()
+def test_a_compiled_key_changes_with_whatever_decides_what_is_launched_and_compiled(key):
+    assert key() != compiled_key()
 
 
-def test_a_compilation_key_ignores_the_values_inside_tensors():
-    other = Tensor((8, 4), (4, 1), "float16", values=Distribution(std=9.0))
-    assert compilation_key(launch=with_argument("x", other)) == compilation_key()
-    assert keys.problem_key(with_argument("x", other).problem) != keys.problem_key(PROBLEM)
+def test_a_compiled_key_ignores_where_the_kernel_stands_and_how_often_it_ran():
+    moved = replace(KERNEL, range=Range.of(13, 1, 19, 5), name_range=Range.of(14, 5, 14, 8))
+    assert compiled_key(kernel=moved) == compiled_key()
+    assert (
+        compiled_key(call=replace(CALL, count=7, launches=(replace(RECORDED, count=3, time_us=8.0),))) == compiled_key()
+    )
+
+
+def test_what_a_triton_compiles_for_is_remembered_for_that_triton(tmp_path):
+    with open_store(tmp_path) as store:
+        assert store.architectures(("python", "3.7.1")) == {}
+        store.put_architectures(("python", "3.7.1"), {"sm_90": ""})
+    with open_store(tmp_path) as store:
+        assert store.architectures(("python", "3.7.1")) == {"sm_90": ""}
+        assert store.architectures(("python", "3.9.0")) == {}
 
 
 def test_keys_do_not_depend_on_the_order_of_names_but_on_the_kind():

@@ -10,26 +10,28 @@ import time
 
 import pytest
 
-from tritonforge.domain.compilation import Compilation
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.launch import Call, Scalar
-from tritonforge.store import open_store, schema
+from tritonforge.store import CompiledCall, open_store, schema
 from tritonforge.store.database import Database
 
 WRITER = """
 import sys
 from pathlib import Path
-from tritonforge.domain.compilation import Compilation
-from tritonforge.store import open_store
+from tritonforge.store import CompiledCall, open_store
 
 store = open_store(Path(sys.argv[1]), warn=lambda m: print("WARNING", m, flush=True), max_bytes=1 << 20)
 print("ready", flush=True)
 for i in range(int(sys.argv[3])):
     name = f"{sys.argv[2]}-{i}"
     # Half a page or several: commits that span pages are the interesting ones to interrupt.
-    store.put_compilation(name, Compilation(name, "k" * 30, "sm_90", "3.7.1", error="".join(map(str, range(i % 4000)))))
+    store.put_compiled(name, CompiledCall(1, ((name, "".join(map(str, range(i % 4000)))),), ()))
 print("done", flush=True)
 """
+
+
+def compiled(tag, more=""):
+    return CompiledCall(1, ((tag, more),), ())
 
 
 def start_writer(root, tag, count):
@@ -58,11 +60,11 @@ def test_a_writer_killed_at_any_moment_leaves_a_sound_store(tmp_path):
         writer.stdout.close()
         assert integrity(tmp_path) == "ok"
         with open_store(tmp_path, warn=warnings.append) as store:
-            names = store._database.keys("compilation")
-            assert all(store.compilation(name).launch == name for name in names)
+            names = store._database.keys("compiled")
+            assert all(store.compiled(name).sources[0][0] == name for name in names)
             kept = max(kept, len(names))
-            store.put_compilation("after", Compilation("after", "k", "sm_90", "3.7.1"))
-            assert store.compilation("after") is not None
+            store.put_compiled("after", compiled("after"))
+            assert store.compiled("after") is not None
     assert kept > 10, "the test must have killed writers that had written something"
     assert warnings == []
     assert not list(tmp_path.glob(".tritonforge/*corrupt*"))
@@ -73,7 +75,7 @@ def test_processes_that_create_and_fill_one_store_together_lose_nothing(tmp_path
     outputs = [writer.communicate(timeout=60)[0] for writer in writers]
     assert outputs == ["ready\ndone\n"] * 4
     with open_store(tmp_path) as store:
-        assert len(store._database.keys("compilation")) == 160
+        assert len(store._database.keys("compiled")) == 160
     assert integrity(tmp_path) == "ok"
 
 
@@ -90,18 +92,18 @@ def test_processes_that_create_and_fill_one_store_together_lose_nothing(tmp_path
 def test_a_damaged_store_is_moved_aside_with_a_warning_and_work_goes_on(tmp_path, damage):
     with open_store(tmp_path) as store:
         for i in range(200):
-            store.put_compilation(f"c{i}", Compilation(f"c{i}", "k", "sm_90", "3.7.1", error=str(list(range(i * 9)))))
+            store.put_compiled(f"c{i}", compiled(f"c{i}", str(list(range(i * 9)))))
     path = tmp_path / ".tritonforge" / "store.sqlite3"
     damaged = damage(path.read_bytes())
     path.write_bytes(damaged)
     warnings = []
     with open_store(tmp_path, warn=warnings.append) as store:
         for i in range(200):
-            found = store.compilation(f"c{i}")
+            found = store.compiled(f"c{i}")
             assert found is None or found.launch == f"c{i}"
         for i in range(20):
-            store.put_compilation(f"n{i}", Compilation("new", "k", "sm_90", "3.7.1"))
-        assert all(store.compilation(f"n{i}").launch == "new" for i in range(20))
+            store.put_compiled(f"n{i}", compiled("new"))
+        assert all(store.compiled(f"n{i}").sources[0][0] == "new" for i in range(20))
     (aside,) = tmp_path.glob(".tritonforge/store.sqlite3.corrupt-*[0-9]")
     assert aside.read_bytes()[:4096] == damaged[:4096]
     assert len(warnings) == 1
@@ -178,9 +180,9 @@ def test_a_workspace_that_cannot_be_written_is_remembered_in_the_users_cache(tmp
     environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     with open_store(root, environment=environment) as store:
         assert store.path.parent.parent == tmp_path / "cache" / "tritonforge" / "stores"
-        store.put_compilation("k", Compilation("L", "k", "sm_90", "3.7.1"))
+        store.put_compiled("k", compiled("L"))
     with open_store(root, environment=environment) as store:
-        assert store.compilation("k").launch == "L"
+        assert store.compiled("k").sources[0][0] == "L"
 
 
 def test_where_nothing_can_be_written_it_works_from_memory_and_says_so(tmp_path):
@@ -189,23 +191,23 @@ def test_where_nothing_can_be_written_it_works_from_memory_and_says_so(tmp_path)
     warnings = []
     with open_store(tmp_path, environment={"XDG_CACHE_HOME": str(tmp_path / "cache")}, warn=warnings.append) as store:
         assert store.path is None
-        store.put_compilation("k", Compilation("L", "k", "sm_90", "3.7.1"))
-        assert store.compilation("k").launch == "L"
+        store.put_compiled("k", compiled("L"))
+        assert store.compiled("k").sources[0][0] == "L"
     assert len(warnings) == 1
 
 
 def test_a_folder_cleared_while_open_is_begun_again(tmp_path):
     folder = tmp_path / ".tritonforge"
     with open_store(tmp_path) as store:
-        store.put_compilation("k", Compilation("L", "k", "sm_90", "3.7.1"))
+        store.put_compiled("k", compiled("L"))
         for file in folder.iterdir():
             file.unlink()
         folder.rmdir()
-        assert store.compilation("k") is None
-        store.put_compilation("k", Compilation("M", "k", "sm_90", "3.7.1"))
+        assert store.compiled("k") is None
+        store.put_compiled("k", compiled("M"))
         assert (folder / ".gitignore").exists()
     with open_store(tmp_path) as store:
-        assert store.compilation("k").launch == "M"
+        assert store.compiled("k").sources[0][0] == "M"
 
 
 def test_the_least_recently_used_go_first_and_recorded_calls_last(tmp_path, monkeypatch):
@@ -249,13 +251,13 @@ def test_a_store_that_another_process_holds_locked_costs_a_warning_not_the_run(t
     monkeypatch.setattr("tritonforge.store.database.BUSY_SECONDS", 0.1)
     warnings = []
     with open_store(tmp_path, warn=warnings.append) as store:
-        store.put_compilation("k", Compilation("L", "k", "sm_90", "3.7.1"))
+        store.put_compiled("k", compiled("L"))
         other = sqlite3.connect(store.path, isolation_level=None)
         other.execute("BEGIN EXCLUSIVE")
-        store.put_compilation("k2", Compilation("L", "k", "sm_90", "3.7.1"))
-        assert store.compilation("k").launch == "L"
+        store.put_compiled("k2", compiled("L"))
+        assert store.compiled("k").sources[0][0] == "L"
         other.execute("ROLLBACK")
         other.close()
-        assert store.compilation("k2") is None
+        assert store.compiled("k2") is None
     assert len(warnings) == 1
     assert "locked" in warnings[0]

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.style import Style as RichStyle
 from rich.text import Text
 
-from tritonforge.report.text import Line, Style, to_ascii
+from tritonforge.report.text import WIDTH, Line, Style, to_ascii
 
 _STYLES: dict[Style, RichStyle] = {
     "plain": RichStyle(),
@@ -37,6 +37,12 @@ def print_lines(lines: Iterable[Line], *, stderr: bool = False) -> None:
     console = _Console(stderr=stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
     for text in styled(lines, console.encoding):
         console.print(text)
+
+
+def text_width() -> int:
+    """Return how many columns text may take: those of the terminal, and as many as a page where there is none."""
+    console = Console()
+    return max(40, min(console.width, WIDTH)) if console.is_terminal else WIDTH
 
 
 def styled(lines: Iterable[Line], encoding: str) -> Iterator[Text]:

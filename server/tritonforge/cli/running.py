@@ -22,6 +22,7 @@ from tritonforge.config import Settings, load
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import Kernel, RunnableEntry
 from tritonforge.domain.launch import Launch
+from tritonforge.jobs.known import KnownTargets
 from tritonforge.jobs.session import Session, open_session
 from tritonforge.report.text import Line
 from tritonforge.store import Store, open_store
@@ -133,10 +134,19 @@ def open_workspace(root: Path) -> Workspace:
 
 
 @asynccontextmanager
-async def target(workspace: Workspace, name: str | None, progress: Progress) -> AsyncIterator[Session]:
-    """Open the target called `name`, or the workspace's default."""
+async def target(
+    workspace: Workspace, name: str | None, progress: Progress, *, at_leisure: bool = False
+) -> AsyncIterator[Session]:
+    """Open the target called `name`, or the workspace's default.
+
+    `at_leisure`: its worker may turn out not to be needed, and interprets nothing.
+    """
     progress.say("starting the worker …")
-    async with open_session(workspace.settings, name) as session:
+    if at_leisure:
+        opened = open_session(workspace.settings, name, warm=("compile",), known=KnownTargets(workspace.store))
+    else:
+        opened = open_session(workspace.settings, name)
+    async with opened as session:
         yield session
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tritonforge.analysis import analyze
 from tritonforge.analysis.text import decode_source
 from tritonforge.config import workspace_name, workspace_root
 from tritonforge.domain.errors import UsageError
-from tritonforge.domain.kernel import FileAnalysis, Kernel
+from tritonforge.domain.kernel import FileAnalysis, Kernel, SourceError
 from tritonforge.workload.index_files import python_files
 
 _MOST_NAMES = 5
@@ -34,8 +34,10 @@ class Selected:
     named: bool
 
 
-def select(arguments: Sequence[str]) -> tuple[Selected, ...]:
+def select(arguments: Sequence[str], on_file: Callable[[Path], None] = lambda _: None) -> tuple[Selected, ...]:
     """Resolve every argument; folders are searched for Python files that mention triton.
+
+    A file of a folder that cannot be read is one with an error; `on_file` is told of each that is looked at.
 
     Raises:
         UsageError: for a path that does not exist or cannot be read, and a kernel that the file does not define.
@@ -47,8 +49,9 @@ def select(arguments: Sequence[str]) -> tuple[Selected, ...]:
         if path.is_dir():
             if kernel:
                 raise UsageError(f"{path_text} is a folder.", "Name the file that defines the kernel.")
-            found = [_read(file, named=False) for file in _python_files(path)]
-            for one in found:
+            for file in _python_files(path):
+                on_file(file)
+                one = _read_any(file)
                 if one.kernels or one.analysis.errors:
                     chosen.setdefault(one.path, one)
             continue
@@ -133,15 +136,27 @@ def _read(path: Path, *, named: bool) -> Selected:
     return Selected(path, root, decode_source(data)[0], analysis, analysis.kernels, named)
 
 
+def _read_any(path: Path) -> Selected:
+    """Read a file that only lies in a folder: whatever is wrong with it is its own error."""
+    try:
+        return _read(path, named=False)
+    except Exception as error:  # noqa: BLE001 - one odd file must not cost the others their result
+        path = Path(os.path.abspath(path))  # noqa: PTH100 - as in `_read`
+        root = workspace_root(path)
+        name = workspace_name(root, path)
+        said = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}, a bug in tritonforge"
+        return Selected(path, root, "", FileAnalysis(name, errors=(SourceError(name, 1, said),)), (), named=False)
+
+
 def _python_files(folder: Path) -> Iterator[Path]:
     for path, found in python_files(folder):
         # Reading a pipe would wait for its writer, who may never come.
-        if found is not None and stat.S_ISREG(found.st_mode) and b"triton" in _peek(Path(path)):
+        if found is not None and stat.S_ISREG(found.st_mode) and _may_hold_kernels(Path(path)):
             yield Path(path)
 
 
-def _peek(path: Path) -> bytes:
+def _may_hold_kernels(path: Path) -> bool:
     try:
-        return path.read_bytes()
+        return b"triton" in path.read_bytes()
     except OSError:
-        return b""
+        return True  # to be told that it cannot be read

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from tritonforge.compilation import read
 from tritonforge.diagnosis.case import Case, Gpu
 from tritonforge.diagnosis.classify import classify
+from tritonforge.diagnosis.compiled_calls import CompiledCalls
+from tritonforge.diagnosis.heat import heat_of
 from tritonforge.domain.compilation import Compilation, Prediction
 from tritonforge.domain.counters import Counters
 from tritonforge.domain.errors import NoLaunchKnown
 from tritonforge.domain.finding import Bottleneck
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call, Launch, RecordedLaunch
-from tritonforge.domain.messages import Compile, CompiledLaunch, Program
+from tritonforge.domain.messages import Compile, CompileResult, Program
 from tritonforge.domain.profile import Ceilings, Roofline, TimeDistribution
 from tritonforge.domain.results import Assessment
 from tritonforge.jobs import JobError
@@ -24,6 +28,8 @@ from tritonforge.jobs.session import Session
 from tritonforge.prediction import GpuSpec, gpu_for, predict, unique_bytes
 from tritonforge.profiling.roofline import roofline
 from tritonforge.workload.launches import Weights, distinct, matches
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,8 @@ class Assessed:
     @property
     def assessment(self) -> Assessment:
         """The parts that results carry."""
-        return Assessment(self.compilation, self.prediction, self.bottleneck)
+        predicted = dataclasses.replace(self.case, counters=None)
+        return Assessment(self.compilation, self.prediction, self.bottleneck, heat_of(predicted).lines)
 
 
 @dataclass(frozen=True)
@@ -79,30 +86,86 @@ async def assess(
     *,
     arch: str | None = None,
     pinned: Sequence[str] = (),
+    earlier: CompiledCalls | None = None,
 ) -> tuple[Assessed, ...]:
     """Compile every launch of `kernel` that `calls` make and conclude what can be concluded without a GPU.
 
-    `pinned` names the launch that ranks first, as `distinct` takes it.
+    `pinned` names the launch that ranks first, as `distinct` takes it. What `earlier` holds is not compiled again.
 
     Raises:
         JobError: when a call cannot be repeated (the user's code raises, a limit is passed).
     """
-    recorded: list[tuple[Launch, CompiledLaunch, int]] = []
     weights = Weights(kernel, calls)
-    for call in calls:
-        # The qualified name, not the simple one: two classes may each have a kernel of one name.
-        request = Compile(program, call, arch or session.arch, (kernel.name,))
-        result = await session.worker.run(request)
-        own = [compiled for compiled in result.launches if matches(kernel, compiled.launch)]
-        recorded += [(weights.launch(compiled.launch, call), compiled, ordinal) for ordinal, compiled in enumerate(own)]
-    first = {launch.id: (compiled, ordinal) for launch, compiled, ordinal in reversed(recorded)}
-    path = str(Path(program.root) / program.file)
-    launches = distinct(launch for launch, _, _ in recorded)
+    compiler = _Compiler(session, program, kernel, arch or session.arch, weights, earlier)
+    compiled = await together(compiler.launches(call) for call in calls)
+    recorded = [
+        (weights.launch(launch, call), launch, compilation, ordinal)
+        for call, launches in zip(calls, compiled, strict=True)
+        for ordinal, (launch, compilation) in enumerate(launches)
+    ]
+    first = {launch.id: (made, found, ordinal) for launch, made, found, ordinal in reversed(recorded)}
+    launches = distinct(launch for launch, *_ in recorded)
     return ranked(
-        [_conclude(launch, *first[launch.id], path=path, kernel=kernel, judge=judge) for launch in launches],
-        kernel,
-        pinned,
+        [_conclude(launch, *first[launch.id], kernel=kernel, judge=judge) for launch in launches], kernel, pinned
     )
+
+
+@dataclass(frozen=True)
+class _Compiler:
+    """Compiles the launches of one kernel for one architecture, or finds them as they were compiled earlier."""
+
+    session: Session
+    program: Program
+    kernel: Kernel
+    arch: str
+    weights: Weights
+    earlier: CompiledCalls | None
+
+    async def launches(self, call: Call) -> Sequence[tuple[RecordedLaunch, Compilation]]:
+        """Return the launches of the kernel that `call` makes, each with what the compiler made of it.
+
+        Raises:
+            JobError: when the call cannot be repeated.
+        """
+        key = self.earlier.key(self.program, self.kernel, call, self.arch) if self.earlier is not None else ""
+        if self.earlier is not None and (found := self.earlier.find(key, self.kernel)) is not None:
+            return found
+        # The qualified name, not the simple one: two classes may each have a kernel of one name.
+        result = await self.session.worker.run(Compile(self.program, call, self.arch, (self.kernel.name,)))
+        # Beside the event loop: the answer to the next job is waiting there.
+        launches = await asyncio.to_thread(self._read, result, call)
+        # A failure may be a passing one: no room on the disk, no memory.
+        if self.earlier is not None and all(compilation.error is None for _, compilation in launches):
+            self.earlier.keep(key, self.kernel, result.sources, launches)
+        return launches
+
+    def _read(self, result: CompileResult, call: Call) -> list[tuple[RecordedLaunch, Compilation]]:
+        path = str(Path(self.program.root) / self.program.file)
+        return [
+            (
+                one.launch,
+                read(
+                    one,
+                    launch_id=self.weights.launch(one.launch, call).id,
+                    kernel_file_path=path,
+                    source_range=self.kernel.range,
+                ),
+            )
+            for one in result.launches
+            if matches(self.kernel, one.launch)
+        ]
+
+
+async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Wait for all of `work` at once; the first that fails ends the others, and raises here."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 def ranked(assessed: Sequence[Assessed], kernel: Kernel, pinned: Sequence[str] = ()) -> tuple[Assessed, ...]:
@@ -122,9 +185,14 @@ def ranked(assessed: Sequence[Assessed], kernel: Kernel, pinned: Sequence[str] =
 
 
 def _conclude(
-    launch: Launch, compiled: CompiledLaunch, ordinal: int, *, path: str, kernel: Kernel, judge: Yardstick | None
+    launch: Launch,
+    recorded: RecordedLaunch,
+    compilation: Compilation,
+    ordinal: int,
+    *,
+    kernel: Kernel,
+    judge: Yardstick | None,
 ) -> Assessed:
-    compilation = read(compiled, launch_id=launch.id, kernel_file_path=path, source_range=kernel.range)
     prediction = place = bottleneck = None
     case = Case(kernel, launch, compilation, gpu=judge.gpu if judge else None)
     if compilation.error is None and judge is not None:
@@ -140,7 +208,7 @@ def _conclude(
         case = dataclasses.replace(case, prediction=prediction)
     if compilation.error is None:
         bottleneck = classify(case)
-    return Assessed(launch, compiled.launch, compilation, prediction, place, bottleneck, case, ordinal)
+    return Assessed(launch, recorded, compilation, prediction, place, bottleneck, case, ordinal)
 
 
 def with_time(assessed: Assessed, time: TimeDistribution, judge: Yardstick | None) -> Assessed:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tritonforge.config import Settings, resolve_target
 from tritonforge.diagnosis.doctor_measuring import measuring_checks, reading_check
+from tritonforge.diagnosis.probe import LARGE, SMALL, probe_program
 from tritonforge.domain.errors import TritonForgeError
 from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import Compare, Compile, Limits, Program
@@ -15,29 +16,11 @@ from tritonforge.domain.results import DoctorCheck, DoctorResult
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session, open_session
 from tritonforge.store import Store
-from tritonforge.workload.specs import parse_spec
 
 OLDEST, NEWEST = (3, 2), (3, 9)
 """The Triton versions that this tool is written for (tested with 3.6 and 3.7)."""
 _LIMITS = Limits(seconds=60.0)
 _REINSTALL = "Install torch and triton anew in the target's interpreter, in versions that belong together."
-_SOURCE = """\
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def probe(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=i < n)
-
-
-def double(x):
-    out = torch.empty_like(x)
-    probe[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
-    return out
-"""
 
 
 async def examine(settings: Settings, name: str | None = None, store: Store | None = None) -> DoctorResult:
@@ -56,11 +39,11 @@ async def examine(settings: Settings, name: str | None = None, store: Store | No
             info = session.info
             checks += _environment(session)
             with tempfile.TemporaryDirectory(prefix="tritonforge-doctor-") as folder:
-                program = _probe(Path(folder))
-                checks += [await _compiles(session, program, _SMALL), await _interprets(session, program, _SMALL)]
+                program = probe_program(Path(folder))
+                checks += [await _compiles(session, program, SMALL), await _interprets(session, program, SMALL)]
                 checks.append(_gpu(session))
                 if session.measures:
-                    checks += await measuring_checks(session, program, _LARGE, store)
+                    checks += await measuring_checks(session, program, LARGE, store)
             checks.append(reading_check())
     except TritonForgeError as error:
         checks.append(DoctorCheck("worker", ok=False, detail=error.message, mend=error.mend))
@@ -85,15 +68,6 @@ def _environment(session: Session) -> list[DoctorCheck]:
             for problem in described.problems
         ),
     ]
-
-
-def _probe(folder: Path) -> Program:
-    (folder / "probe.py").write_text(_SOURCE)
-    return Program(str(folder), "probe.py", (("probe.py", _SOURCE),))
-
-
-_SMALL, _LARGE = (parse_spec(f"x=fp32[{elements}]", file="probe.py", function="double") for elements in (1000, 1 << 22))
-"""Calls of the probe: one that the interpreter runs in no time, one that a GPU is busy with for a while."""
 
 
 async def _compiles(session: Session, program: Program, call: Call) -> DoctorCheck:

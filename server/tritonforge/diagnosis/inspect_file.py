@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tritonforge.config import Settings
-from tritonforge.diagnosis.assessment import Assessed, assess, error_of, yardstick
+from tritonforge.diagnosis.assessment import Assessed, assess, error_of, together, yardstick
+from tritonforge.diagnosis.compiled_calls import CompiledCalls
 from tritonforge.diagnosis.diagnose import diagnose
+from tritonforge.diagnosis.watching import watched
+from tritonforge.domain.compilation import Compilation
 from tritonforge.domain.finding import Finding
 from tritonforge.domain.kernel import FileAnalysis, Kernel
-from tritonforge.domain.results import AnalyzedKernel
+from tritonforge.domain.results import AnalyzedKernel, Assessment
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
 from tritonforge.workload.gather import FileWorkload
@@ -30,21 +33,39 @@ async def inspect_compiled(
     kernels: Sequence[Kernel],
     session: Session,
     archs: Sequence[str],
+    earlier: CompiledCalls | None = None,
 ) -> tuple[AnalyzedKernel, ...]:
     """Find each kernel's launches, compile them for every architecture, and judge what came out.
+
+    What `earlier` holds is not compiled again.
 
     Raises:
         UsageError: for a spec that cannot be read.
     """
-    results = []
-    for kernel in kernels:
-        found = await workload.calls_of(kernel, session)
-        assessed: list[Assessed] = []
-        note = found.note
-        try:
-            for arch in archs if found.calls else ():
-                subject = workload.subject(kernel, found.calls)
-                assessed += await assess(
+    return tuple([await inspect_kernel(workload, kernel, session, archs, earlier) for kernel in kernels])
+
+
+async def inspect_kernel(
+    workload: FileWorkload,
+    kernel: Kernel,
+    session: Session,
+    archs: Sequence[str],
+    earlier: CompiledCalls | None = None,
+) -> AnalyzedKernel:
+    """Do for one kernel what `inspect_compiled` does; a call that fails for one architecture costs the others nothing.
+
+    Raises:
+        UsageError: for a spec that cannot be read.
+    """
+    found = await workload.calls_of(kernel, session)
+    assessed: list[Assessed] = []
+    failed: dict[str, str] = {}
+    if found.calls:
+        subject = workload.subject(kernel, found.calls)
+
+        async def assess_for(arch: str) -> tuple[Assessed, ...]:
+            try:
+                return await assess(
                     session,
                     subject.program(),
                     kernel,
@@ -52,23 +73,35 @@ async def inspect_compiled(
                     yardstick(session, arch),
                     arch=arch,
                     pinned=subject.pinned,
+                    earlier=earlier,
                 )
-        except JobError as error:
-            note = error_of(error, kernel)
-        if found.calls and not assessed and not note:
-            note = f"the known calls do not launch {kernel.name}"
-        launches = {one.launch.id: one.launch for one in assessed}
-        findings = diagnose(kernel, [one.case for one in assessed])
-        results.append(
-            AnalyzedKernel(
-                kernel,
-                tuple(launches.values()),
-                "" if launches else note,
-                tuple(one.assessment for one in assessed),
-                wanted(findings, workload.analysis.file, workload.settings),
-            )
-        )
-    return tuple(results)
+            except JobError as error:
+                failed[arch] = error_of(error, kernel)
+                return ()
+
+        assessed = [one for many in await together(map(assess_for, archs)) for one in many]
+        assessed = list(await watched(session, subject.program(), kernel, found.calls, assessed))
+    note = next(iter(failed.values()), found.note)
+    if found.calls and not assessed and not note:
+        note = f"the known calls do not launch {kernel.name}"
+    launches = {one.launch.id: one.launch for one in assessed}
+    by_arch = {one.compilation.arch: one.compilation for one in assessed}
+    assessments = [one.assessment for one in assessed]
+    if by_arch:
+        like = next(iter(by_arch.values()))
+        assessments += [
+            Assessment(Compilation(launch, kernel.name, arch, like.triton, error=why))
+            for arch, why in failed.items()
+            for launch in launches
+        ]
+    findings = diagnose(kernel, [one.case for one in assessed])
+    return AnalyzedKernel(
+        kernel,
+        tuple(launches.values()),
+        "" if launches else note,
+        tuple(assessments),
+        wanted(findings, workload.analysis.file, workload.settings),
+    )
 
 
 def wanted(findings: Sequence[Finding], file: str, settings: Settings) -> tuple[Finding, ...]:

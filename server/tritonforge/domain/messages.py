@@ -91,10 +91,15 @@ class CompiledLaunch:
 
 @dataclass(frozen=True)
 class CompileResult:
-    """The launches of the call in the order they were made, each compiled once."""
+    """The launches of the call in the order they were made, each compiled once.
+
+    `sources`: (absolute path, `file_state`) of the files, besides those whose text came with the program, whose change
+    may make another result of the same request.
+    """
 
     launches: tuple[CompiledLaunch, ...]
     output: str = ""
+    sources: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

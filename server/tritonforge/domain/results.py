@@ -12,16 +12,20 @@ from tritonforge.domain.finding import Bottleneck, Finding
 from tritonforge.domain.kernel import Kernel, SourceError
 from tritonforge.domain.launch import Config, Launch
 from tritonforge.domain.messages import Difference
-from tritonforge.domain.profile import Profile, Roofline, TargetInfo
+from tritonforge.domain.profile import LineHeat, Profile, Roofline, TargetInfo
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """One compilation and what was concluded from it; both conclusions are None when it does not compile."""
+    """One compilation and what was concluded from it; the conclusions are None when it does not compile.
+
+    `heat`: each line's share of the predicted time.
+    """
 
     compilation: Compilation
     prediction: Prediction | None = None
     bottleneck: Bottleneck | None = None
+    heat: Mapping[int, LineHeat] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

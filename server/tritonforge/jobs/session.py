@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 from tritonforge.config import AUTO, LOCAL, OFFLINE, Settings, resolve_target
 from tritonforge.domain.errors import TargetUnreachable
@@ -14,6 +15,8 @@ from tritonforge.domain.profile import TargetInfo
 from tritonforge.domain.target import GpuInfo, Target, WorkerInfo
 from tritonforge.jobs.client import Worker, connect
 from tritonforge.jobs.errors import JobError
+from tritonforge.jobs.known import KnownTargets
+from tritonforge.jobs.lazy import LazyWorker
 
 INSTALL = "Install both there (pip install torch triton), or name another interpreter or target in tritonforge.toml."
 
@@ -49,12 +52,18 @@ class Session:
 
 @asynccontextmanager
 async def open_session(
-    settings: Settings, name: str | None = None, *, python: str | None = None
+    settings: Settings,
+    name: str | None = None,
+    *,
+    python: str | None = None,
+    warm: Sequence[Literal["compile", "interpret"]] = ("compile", "interpret"),
+    known: KnownTargets | None = None,
 ) -> AsyncIterator[Session]:
     """Connect to the target called `name` (default: the configured one) and see what it can do.
 
     `auto` becomes the local GPU where there is one and the embedded offline target otherwise. `python` is the
-    interpreter to use where the target names none.
+    interpreter to use where the target names none, `warm` what is going to be needed, as `connect` takes it. Where
+    `known` tells what the worker would say, it is started with the first job, and may not be needed at all.
 
     Raises:
         UsageError: when no such target is configured.
@@ -64,23 +73,43 @@ async def open_session(
     target = LOCAL if wanted is AUTO else wanted
     if target.python is None and python:
         target = dataclasses.replace(target, python=python)
-    async with connect(target, limits=settings.limits) as worker:
-        try:
-            described = await worker.run(Describe())
-        except JobError as error:
-            if error.kind != "unsupported":
-                raise
-            raise TargetUnreachable(error.message) from error
-        if described.torch is None or described.triton is None:
-            missing = " and ".join(n for n in ("torch", "triton") if getattr(described, n) is None)
-            raise TargetUnreachable(f"{described.executable} on target '{target.name}' has no {missing}.", INSTALL)
-        if wanted is AUTO and not described.gpus:
-            target = dataclasses.replace(OFFLINE, python=target.python)
-        measures = target.arch is None
-        if measures and not described.gpus:
-            raise TargetUnreachable(
-                f"target '{target.name}' has no GPU that PyTorch can use.",
-                "Use --target offline, or give the target an arch to compile for.",
-            )
-        arch = described.gpus[0].arch if measures else str(target.arch)
-        yield Session(target, worker, described, arch, measures)
+    async with AsyncExitStack() as stack:
+
+        async def start() -> Worker:
+            return await stack.enter_async_context(connect(target, limits=settings.limits, warm=warm))
+
+        described = await known.recall(target) if known is not None else None
+        if described is not None:
+            worker: Worker = LazyWorker(described, start)
+        else:
+            worker = await start()
+            described = await _describe(worker, target)
+            if known is not None:
+                await known.keep(target, dataclasses.replace(described, lanes=worker.hello.lanes))
+        yield _session(target, worker, described, automatic=wanted is AUTO)
+
+
+async def _describe(worker: Worker, target: Target) -> WorkerInfo:
+    try:
+        described = await worker.run(Describe())
+    except JobError as error:
+        if error.kind != "unsupported":
+            raise
+        raise TargetUnreachable(error.message) from error
+    if described.torch is None or described.triton is None:
+        missing = " and ".join(n for n in ("torch", "triton") if getattr(described, n) is None)
+        raise TargetUnreachable(f"{described.executable} on target '{target.name}' has no {missing}.", INSTALL)
+    return described
+
+
+def _session(target: Target, worker: Worker, described: WorkerInfo, *, automatic: bool) -> Session:
+    if automatic and not described.gpus:
+        target = dataclasses.replace(OFFLINE, python=target.python)
+    measures = target.arch is None
+    if measures and not described.gpus:
+        raise TargetUnreachable(
+            f"target '{target.name}' has no GPU that PyTorch can use.",
+            "Use --target offline, or give the target an arch to compile for.",
+        )
+    arch = described.gpus[0].arch if measures else str(target.arch)
+    return Session(target, worker, described, arch, measures)

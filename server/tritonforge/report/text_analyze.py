@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tritonforge.domain.compilation import Compilation
-from tritonforge.domain.finding import SEVERITIES, Severity
+from tritonforge.domain.finding import SEVERITIES
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Launch
 from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult, Assessment
 from tritonforge.report import wording
-from tritonforge.report.text import BLANK, Line, Span, indent, line, shortened, wrap
-from tritonforge.report.text_findings import SEVERITY_STYLE, bottleneck_spans, finding_text, section
+from tritonforge.report.text import BLANK, WIDTH, Line, Span, indent, line, shortened, wrap
+from tritonforge.report.text_compare import compared
+from tritonforge.report.text_findings import SEVERITY_STYLE, bottleneck_spans, counted, finding_text, section
 
 _MANY = 4
+"""Launches of a kernel that are shown."""
+_EACH = 6
+"""Kernels up to which each is told why no launch of it is known; of a whole repository that would be all there is."""
 
 
-def analyze_text(result: AnalyzeResult) -> list[Line]:
-    """Return the report of `analyze`, at most 100 columns wide."""
+def analyze_text(result: AnalyzeResult, *, width: int = WIDTH) -> list[Line]:
+    """Return the report of `analyze`, at most `width` columns wide."""
     out: list[Line] = []
+    each = len(result.kernels) <= _EACH
+    silent = []
     for analyzed in result.kernels:
-        out += _kernel(analyzed)
-        out.append(BLANK)
+        if each or analyzed.launches or analyzed.findings:
+            out += [*_kernel(analyzed, width, why=each), BLANK]
+        else:
+            silent.append(analyzed)
+    if silent:
+        out += [*_without_launch(silent, width), BLANK]
     for error in result.errors:
-        out += wrap(
-            [Span(f"{error.file}:{error.line}", "title"), " ", Span("cannot be read:", "bad"), " ", error.message],
-            hanging=4,
-        )
+        place = Span(f"{error.file}:{error.line}", "title")
+        out += wrap([place, " ", Span("error:", "bad"), " ", error.message], width=width, hanging=4)
     if result.errors:
         out.append(BLANK)
     return [*out, _summary(result)]
@@ -40,22 +50,64 @@ def launch_text(launch: Launch, width: int = 96) -> list[Line]:
     ]
 
 
-def _kernel(analyzed: AnalyzedKernel) -> list[Line]:
+def _without_launch(kernels: Sequence[AnalyzedKernel], width: int) -> list[Line]:
+    """Return many kernels of which there is nothing to say in a few lines: by file, then what would change that."""
+    by_file: dict[str, list[str]] = {}
+    for one in kernels:
+        by_file.setdefault(one.kernel.file, []).append(one.kernel.name)
+    out = [
+        line(
+            Span(wording.plural(len(kernels), "kernel"), "title"),
+            " with no known launch and nothing to say about the source",
+        )
+    ]
+    for file, names in by_file.items():
+        listed = ", ".join(names)
+        out += indent(wrap([Span(file, "muted"), f" {listed}"], width=width - 2, hanging=4), 2)
+    first = wording.kernel_path(kernels[0].kernel)
+    mend = [
+        "To have them compiled, record what launches them (",
+        Span("tritonforge trace -- COMMAND".replace(" ", "\N{NO-BREAK SPACE}"), "code"),
+        ") or write launch specs: ",
+        Span(f"tritonforge analyze {first}".replace(" ", "\N{NO-BREAK SPACE}"), "code"),
+        " gives one to start with.",
+    ]
+    return [*out, *indent(wrap(mend, width=width - 2), 2)]
+
+
+def _kernel(analyzed: AnalyzedKernel, width: int, *, why: bool) -> list[Line]:
     kernel = analyzed.kernel
     out = [line(Span(kernel.name, "title"), "  ", Span(wording.place(kernel), "muted")), _static(kernel).indented(2)]
     if analyzed.launches:
         shown = analyzed.launches[:_MANY]
-        lines = [one for launch in shown for one in launch_text(launch)]
+        lines = [one for launch in shown for one in launch_text(launch, width - 4)]
         if len(analyzed.launches) > _MANY:
             lines.append(line(Span(f"and {len(analyzed.launches) - _MANY} more", "muted")))
         out += section(f"{wording.plural(len(analyzed.launches), 'launch')}", lines)
+    elif why:
+        out += section("No launch known", wrap([analyzed.launch_note], width=width - 4))
     else:
-        out += section("No launch known", wrap([analyzed.launch_note], width=96))
-    for arch in dict.fromkeys(a.compilation.arch for a in analyzed.assessments):
-        chosen = [a for a in analyzed.assessments if a.compilation.arch == arch][:_MANY]
-        out += section(f"Compiled for {arch}", [one for a in chosen for one in _assessment(a)])
-    findings = [one for finding in analyzed.findings for one in finding_text(finding)]
+        out.append(line(Span("no launch known", "muted")).indented(2))
+    out += _compilations(analyzed, width)
+    findings = [one for finding in analyzed.findings for one in finding_text(finding, width=width - 2)]
     return out + section("Findings", findings)
+
+
+def _compilations(analyzed: AnalyzedKernel, width: int) -> list[Line]:
+    """Return what the compiler made of the first launches; of several architectures, what differs between them."""
+    archs = tuple(dict.fromkeys(one.compilation.arch for one in analyzed.assessments))
+    if len(archs) == 1:
+        shown = analyzed.assessments[:_MANY]
+        return section(f"Compiled for {archs[0]}", [one for a in shown for one in _assessment(a, width - 4)])
+    lines: list[Line] = []
+    for launch in analyzed.launches[:_MANY]:
+        own = [one for one in analyzed.assessments if one.compilation.launch == launch.id]
+        if not own:
+            continue
+        if len(analyzed.launches) > 1:
+            lines += [*([BLANK] if lines else []), line(Span(launch.id, "title"))]
+        lines += compared(own, width - 4)
+    return section(f"Compiled for {len(archs)} architectures", lines)
 
 
 def _static(kernel: Kernel) -> Line:
@@ -78,22 +130,23 @@ def _static(kernel: Kernel) -> Line:
     return line(Span(" · ".join(counts) or "no memory access", "muted"))
 
 
-def _assessment(assessment: Assessment) -> list[Line]:
+def _assessment(assessment: Assessment, width: int) -> list[Line]:
     compilation = assessment.compilation
     head = Span(f"{compilation.launch}  ", "title")
     if compilation.error is not None:
-        return wrap([head, Span("does not compile: ", "bad"), shortened(compilation.error, 300)], width=96, hanging=4)
-    out = wrap([head, *_resources(compilation)], width=96, hanging=4)
+        return wrap(
+            [head, Span("does not compile: ", "bad"), shortened(compilation.error, 300)], width=width, hanging=4
+        )
+    out = wrap([head, *_resources(compilation)], width=width, hanging=4)
     if (prediction := assessment.prediction) is not None:
         spread = wording.time_range_us(prediction.interval)
-        out.append(
-            line(
-                Span(wording.time_us(prediction.time_us), "number"),
-                Span(f" predicted ({spread}, mostly {prediction.dominant}, as on {prediction.gpu})", "muted"),
-            ).indented(4)
-        )
+        time = [
+            Span(wording.time_us(prediction.time_us), "number"),
+            Span(f" predicted ({spread}, mostly {prediction.dominant}, as on {prediction.gpu})", "muted"),
+        ]
+        out += indent(wrap(time, width=width - 4), 4)
     if assessment.bottleneck is not None:
-        out += indent(wrap(bottleneck_spans(assessment.bottleneck), width=92), 4)
+        out += indent(wrap(bottleneck_spans(assessment.bottleneck), width=width - 4), 4)
     return out
 
 
@@ -116,16 +169,12 @@ def _resources(compilation: Compilation) -> list[Span | str]:
 def _summary(result: AnalyzeResult) -> Line:
     findings = [finding for kernel in result.kernels for finding in kernel.findings]
     spans: list[Span | str] = [f"{wording.plural(len(result.kernels), 'kernel')}, "]
-    counted = [(severity, sum(f.severity == severity for f in findings)) for severity in SEVERITIES]
-    named = [(severity, count) for severity, count in counted if count]
+    counts = [(severity, sum(f.severity == severity for f in findings)) for severity in SEVERITIES]
+    named = [(severity, count) for severity, count in counts if count]
     if not named:
         spans.append(Span("no findings", "good"))
     for position, (severity, count) in enumerate(named):
-        spans += [", " if position else "", Span(_counted(severity, count), SEVERITY_STYLE[severity])]
+        spans += [", " if position else "", Span(counted(severity, count), SEVERITY_STYLE[severity])]
     if result.errors:
-        spans += [", ", Span(f"{wording.plural(len(result.errors), 'unreadable place')}", "bad")]
+        spans += [", ", Span(wording.plural(len(result.errors), "place") + " that could not be judged", "bad")]
     return line(*spans, ".")
-
-
-def _counted(severity: Severity, count: int) -> str:
-    return f"{count} information" if severity == "information" else wording.plural(count, severity)

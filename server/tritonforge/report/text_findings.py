@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tritonforge.domain.finding import SEVERITIES, Bottleneck, Finding
+from tritonforge.domain.finding import SEVERITIES, Bottleneck, Finding, Severity
 from tritonforge.domain.provenance import Evidence
 from tritonforge.report import wording
 from tritonforge.report.text import BLANK, Line, Span, Style, indent, line, shortened, table, wrap
 
 SEVERITY_STYLE: dict[str, Style] = {"error": "bad", "warning": "warn", "information": "title", "hint": "muted"}
 
+_PROVENANCE = 13
+"""Columns of the longest provenance, and the gaps beside it."""
 
-def finding_text(finding: Finding, *, with_evidence: bool = True) -> list[Line]:
+
+def finding_text(finding: Finding, *, with_evidence: bool = True, width: int = 98) -> list[Line]:
     """Return `file:line:col CODE name message`, then the evidence, one fact a row with where it comes from."""
     start = finding.range.start
     style = SEVERITY_STYLE[finding.severity]
@@ -23,14 +26,16 @@ def finding_text(finding: Finding, *, with_evidence: bool = True) -> list[Line]:
         " ",
         finding.message,
     ]
-    lines = wrap(head, width=98, hanging=4)
+    lines = wrap(head, width=width, hanging=4)
     if with_evidence:
-        lines += indent(evidence_text(finding.evidence), 4)
+        lines += indent(evidence_text(finding.evidence, width - 4), 4)
     footer: list[str] = [finding.severity, finding.provenance]
     if finding.estimated_gain is not None:
         footer.append(f"may gain {wording.factor(finding.estimated_gain)}")
     footer.append(finding.url)
-    return [*lines, line(Span(" · ".join(footer), "muted")).indented(4)]
+    # Each fact of the footer stays in one piece.
+    remark = " · ".join(footer[:-1]).replace(" ", "\N{NO-BREAK SPACE}").replace("\N{NO-BREAK SPACE}·", " ·")
+    return [*lines, *indent(wrap([Span(f"{remark} · {footer[-1]}", "muted")], width=width - 4), 4)]
 
 
 def finding_brief(finding: Finding) -> list[Line]:
@@ -49,13 +54,15 @@ def finding_brief(finding: Finding) -> list[Line]:
     return wrap(head, width=98, hanging=4)
 
 
-def evidence_text(evidence: Mapping[str, Evidence]) -> list[Line]:
+def evidence_text(evidence: Mapping[str, Evidence], width: int = 94) -> list[Line]:
     """Return one aligned row for each fact: name, value with unit, provenance."""
+    names = max((len(name) for name in evidence), default=0)
+    room = max(16, min(60, width - names - _PROVENANCE))
     return table(
         [
             (
                 Span(name.replace("_", " "), "muted"),
-                Span(shortened(wording.evidence(fact), 60), "number"),
+                Span(shortened(wording.evidence(fact), room), "number"),
                 Span(fact.provenance, "muted"),
             )
             for name, fact in evidence.items()
@@ -73,6 +80,11 @@ def bottleneck_spans(bottleneck: Bottleneck, *, with_class: bool = True) -> list
     sure = f"({bottleneck.provenance}, {wording.percent(bottleneck.confidence)} sure)"
     # Words of the remark stay together: a line break inside it would read as two remarks.
     return [*parts, " ", Span(sure.replace(" ", "\N{NO-BREAK SPACE}"), "muted")]
+
+
+def counted(severity: Severity, count: int) -> str:
+    """Return `1 warning`, `2 warnings`, `3 information`."""
+    return f"{count} information" if severity == "information" else wording.plural(count, severity)
 
 
 def by_gravity(findings: Iterable[Finding]) -> list[Finding]:

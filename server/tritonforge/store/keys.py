@@ -17,7 +17,7 @@ from typing import Any
 
 from tritonforge.domain.codec import encode
 from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.launch import Config, Distribution, Entries, Items, Launch, Problem, Tensor, Value
+from tritonforge.domain.launch import Call, Config, Launch, Problem
 from tritonforge.domain.profile import TargetInfo
 
 _RESULT_ROOMS = ("analysis", "compilation", "diagnosis", "domain", "optimize", "prediction", "profiling", "rewrite")
@@ -59,25 +59,23 @@ def config_key(config: Config) -> str:
     return content_key("config", dict(config.constexprs), dict(config.options), config.grid)
 
 
-def compilation_key(kernel: Kernel, launch: Launch, *, arch: str, triton: str, source: str, context: Any = None) -> str:
-    """Key of a `Compilation` of `launch`.
+def compiled_key(kernel: Kernel, call: Call, *, arch: str, versions: Mapping[str, str | None], context: Any) -> str:
+    """Key of what compiling the launches of `kernel` that `call` makes gives.
 
-    `source` is the text of the kernel's file; `context` whatever else the compiler reads (texts of files that helpers
-    are imported from, environment variables). Values of tensors do not matter to a compiler and are left out.
+    `versions` names what compiles (Python, torch, Triton); `context` is the state of whatever else decides what is
+    launched and how it is compiled: host functions, the kernel's layout in its file, environment variables. Neither the
+    kernel's place in the file counts, nor how often and how fast the call ran where it was recorded.
     """
-    arguments = {name: _without_values(value) for name, value in launch.problem.arguments}
+    launches = tuple(replace(launch, count=1, time_us=None) for launch in call.launches)
     return content_key(
-        "compilation",
+        "compiled",
+        kernel.file,
         kernel.name,
-        kernel.range,
         kernel.code_hash,
-        text_hash(source),
-        arguments,
-        dict(launch.problem.constexprs),
-        config_key(launch.config),
-        launch.id,
+        [site.site_hash for site in kernel.launch_sites],
+        replace(call, count=1, launches=launches),
         arch,
-        triton,
+        versions,
         context,
         tool_hash(),
     )
@@ -129,13 +127,3 @@ def profile_key(kernel: Kernel, launch: Launch, target: TargetInfo, *, source: s
 def ceilings_key(gpu: str, driver: str, versions: Mapping[str, str]) -> str:
     """Key of the measured ceilings of a GPU: its name, driver, and versions of what measured it (torch, triton)."""
     return content_key("ceilings", gpu, driver, versions, tool_hash())
-
-
-def _without_values(value: Value) -> Value:
-    if isinstance(value, Tensor):
-        return replace(value, values=Distribution())
-    if isinstance(value, Items):
-        return replace(value, items=tuple(_without_values(item) for item in value.items))
-    if isinstance(value, Entries):
-        return replace(value, items=tuple((name, _without_values(item)) for name, item in value.items))
-    return value

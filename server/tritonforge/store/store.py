@@ -17,9 +17,10 @@ from tritonforge.domain.candidate import Trial
 from tritonforge.domain.codec import CodecError, decode, encode
 from tritonforge.domain.compilation import Compilation
 from tritonforge.domain.counters import CounterAccess
-from tritonforge.domain.launch import Call
+from tritonforge.domain.launch import Call, RecordedLaunch
 from tritonforge.domain.profile import Ceilings, Profile
 from tritonforge.domain.results import OptimizeResult
+from tritonforge.domain.target import WorkerInfo
 from tritonforge.store.database import Database
 from tritonforge.store.keys import ceilings_key, content_key
 from tritonforge.store.place import FILE, cache_folder, workspace_folder
@@ -50,6 +51,19 @@ class RecordedCalls:
     def fresh_for(self, code_hash: str, site_hashes: tuple[str, ...]) -> bool:
         """Tell whether neither the kernel nor a host function that launches it has changed since."""
         return self.code_hash == code_hash and sorted(self.site_hashes) == sorted(site_hashes)
+
+
+@dataclass(frozen=True)
+class CompiledCall:
+    """What compiling one call for one architecture gave, for one kernel: each launch as it was made, and what was read.
+
+    `line` is the kernel's first line at that time: facts are charged to lines. `sources` are (absolute path,
+    `file_state`) of files that must still be as they were.
+    """
+
+    line: int
+    sources: tuple[tuple[str, str], ...]
+    launches: tuple[tuple[RecordedLaunch, Compilation], ...]
 
 
 class Store:
@@ -118,13 +132,29 @@ class Store:
         """Return what `pin` was given last; empty when nothing is pinned."""
         return self._one(tuple[str, ...], _PIN, _subject(file, kernel)) or ()
 
-    def put_compilation(self, key: str, compilation: Compilation) -> None:
-        """Keep `compilation` under a `keys.compilation_key`."""
-        self._put("compilation", key, compilation)
+    def put_compiled(self, key: str, compiled: CompiledCall) -> None:
+        """Keep `compiled` under a `keys.compiled_key`."""
+        self._put("compiled", key, compiled)
 
-    def compilation(self, key: str) -> Compilation | None:
-        """Return the compilation kept under `key`."""
-        return self._one(Compilation, "compilation", key)
+    def compiled(self, key: str) -> CompiledCall | None:
+        """Return what was compiled under `key`."""
+        return self._one(CompiledCall, "compiled", key)
+
+    def put_worker(self, key: str, described: WorkerInfo) -> None:
+        """Keep what a worker said of itself, under whatever that depends on."""
+        self._put("worker", key, described)
+
+    def worker(self, key: str) -> WorkerInfo | None:
+        """Return what `put_worker` was given last for `key`."""
+        return self._one(WorkerInfo, "worker", key)
+
+    def put_architectures(self, triton: tuple[str, ...], able: Mapping[str, str]) -> None:
+        """Remember for which architectures a Triton compiles (empty text) or why not; `triton` tells installs apart."""
+        self._put("architectures", content_key("architectures", triton), dict(able))
+
+    def architectures(self, triton: tuple[str, ...]) -> Mapping[str, str]:
+        """Return what `put_architectures` was given last for that Triton."""
+        return self._one(dict[str, str], "architectures", content_key("architectures", triton)) or {}
 
     def put_profile(self, key: str, profile: Profile) -> None:
         """Keep `profile` under a `keys.profile_key`."""

@@ -21,6 +21,7 @@ from tritonforge.worker.calling import runnable, seed_everything
 from tritonforge.worker.described import event_of
 from tritonforge.worker.failures import JobContext, JobFailed
 from tritonforge.worker.fakecuda import FakeDevice, device_for, faked
+from tritonforge.worker.imported import files_behind
 from tritonforge.worker.launching import LaunchEvent, describe_launch, taking_launches
 from tritonforge.worker.loading import Loaded, load, raise_user_error
 from tritonforge.worker.places import cache_folder
@@ -58,7 +59,7 @@ def compile_call(request: Compile, context: JobContext) -> CompileResult:
             taker.repeated = {found.launch.kernel for found in taker.done.values()}
             for launch in request.call.launches:
                 taker.make_up_for(launch, loaded)
-    return CompileResult(tuple(taker.done.values()), context.output())
+    return CompileResult(tuple(taker.done.values()), context.output(), files_behind(loaded))
 
 
 def cheap(call: Call) -> Call:

@@ -102,7 +102,10 @@ def explain_nothing(
     ran = [entry.name for recording in recordings for entry in recording.calls]
     if not recordings and analysis.entries:
         names = ", ".join(entry.name or f"the {entry.kind} block" for entry in analysis.entries[:3])
-        return f"no launch of {kernel.name} is known: running {names} was not allowed (--no-run); allow it, or {mend}"
+        return (
+            f"no launch of {kernel.name} is known: {names} of this file was not run, as only files that are named "
+            f"are, and not with --no-run; name the file, or {mend}"
+        )
     if failures:
         return f"no launch of {kernel.name} was seen: {failures[0].rstrip('.')}; mend that, or {mend}"
     if ran:

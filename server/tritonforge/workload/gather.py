@@ -50,6 +50,8 @@ class FileWorkload:
     pin: str | None = None
     on_stale: Callable[[Kernel, str], None] | None = None
     _recordings: dict[str, Recording] = field(default_factory=dict)
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, compare=False, repr=False)
+    """Held while calls are looked for: two kernels of the file must not both run it."""
 
     def known(self, kernel: Kernel, *, stale: bool = False) -> Found | None:
         """Return the calls that are known without running anything, None when there are none.
@@ -77,6 +79,10 @@ class FileWorkload:
         Raises:
             UsageError: for a spec that cannot be read.
         """
+        async with self._one_at_a_time:
+            return await self._calls_of(kernel, session)
+
+    async def _calls_of(self, kernel: Kernel, session: Session) -> Found:
         found = self.known(kernel)
         if found is not None:
             return found

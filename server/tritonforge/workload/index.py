@@ -217,21 +217,24 @@ class _Search:
     def _used(self, uses: frozenset[str], file: str) -> tuple[str, str] | None:
         """Return the (file, name) that leads to the kernel and is used; the nearest of several."""
         names = self._leading.get(file, {})
-        found = [(file, use.partition(".")[0]) for use in uses if use.partition(".")[0] in names]
+        by_first: dict[str, list[str]] = {}
+        for use in uses:
+            by_first.setdefault(use.partition(".")[0], []).append(use)
+        found = [(file, first) for first in by_first if first in names]
         for imported in self._outline(file).imports:
-            if imported.symbol == "*":
-                continue
-            found += self._through_module(imported, uses, file)
+            if imported.symbol != "*" and imported.local in by_first:
+                found += self._through_module(imported, by_first[imported.local], file)
         return min(found, key=lambda place: (self._steps(*place), place), default=None)
 
-    def _through_module(self, imported: Imported, uses: frozenset[str], file: str) -> list[tuple[str, str]]:
-        """Return what is used as `module.name`, where `imported` is that module or a package around it."""
+    def _through_module(self, imported: Imported, uses: Iterable[str], file: str) -> list[tuple[str, str]]:
+        """Return what is used as `module.name`, where `imported` is that module or a package around it.
+
+        `uses` are those that begin with its name.
+        """
         module = _module_of(imported)
         found = []
         for use in uses:
-            first, *rest = use.split(".")
-            if first != imported.local:
-                continue
+            rest = use.split(".")[1:]
             at = module
             while rest:
                 target = self._modules.file_of(at, file)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from tritonforge.cli.commands.analyze_output import print_report
+from tritonforge.cli.progress_bar import CountedProgress
 from tritonforge.cli.running import (
     Progress,
     Workspace,
-    emit,
-    format_option,
     launch_option,
     no_run_option,
     one_kernel_for,
@@ -22,14 +25,19 @@ from tritonforge.cli.running import (
     warn,
 )  # fmt: skip
 from tritonforge.cli.selecting import Selected, select
-from tritonforge.config import Settings
 from tritonforge.domain.errors import NoLaunchKnown, TargetUnreachable
 from tritonforge.domain.finding import SEVERITIES
 from tritonforge.domain.kernel import SourceError
 from tritonforge.domain.profile import TargetInfo
 from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult
-from tritonforge.workload.specs import SpecError
+from tritonforge.report import wording
 
+if TYPE_CHECKING:
+    from tritonforge.diagnosis.inspect_many import Part
+    from tritonforge.jobs.session import Session
+
+EXIT_INTERRUPTED = 130
+FORMATS = ("text", "json", "sarif", "github", "html")
 SOURCE_ONLY = "no worker is available, so only the source was judged"
 
 
@@ -47,19 +55,44 @@ SOURCE_ONLY = "no worker is available, so only the source was judged"
     "--fail-on", type=click.Choice(SEVERITIES), default="error", show_default=True,
     help="Exit with 1 when a finding is at least this severe.",
 )  # fmt: skip
-@format_option()
+@click.option(
+    "--format", "output_format", type=click.Choice(FORMATS), default="text", show_default=True,
+    help="What to print on stdout: sarif for code scanning, github for annotations of a workflow, html for one page.",
+)  # fmt: skip
 def analyze(paths: tuple[str, ...], **options: Any) -> int:
     """List the Triton kernels of PATHs with what the source and the real compiler say about them.
 
     Needs no GPU. A PATH is a Python file, a file with a kernel (matmul.py::kernel), or a folder; what a named file
     offers to run (its main block, a test) is run to see the launches, with no kernel ever sent to a GPU.
     """
-    files = select(paths)
+    with Progress() as progress:
+        files = select(paths, lambda file: progress.say(f"reading {file} …"))
     if not files:
         warn(f"no Triton kernel found in {', '.join(paths)}.")
-    workspace = open_workspace(files[0].root) if files else None
+        if options["output_format"] != "text":
+            print_report(options["output_format"], AnalyzeResult(), (), Path.cwd())
+        return 0
     named = {argument.partition("::")[2] for argument in paths} - {""}
-    return run(_analyze(files, workspace, named, **options)) if workspace else 0
+    return run(_analyze(files, open_workspace(files[0].root), named, **options))
+
+
+@dataclass
+class _Found:
+    """What is known so far: kernels by the place of their file and their own in it, and what could not be read."""
+
+    kernels: dict[tuple[int, int], AnalyzedKernel] = field(default_factory=dict)
+    errors: list[SourceError] = field(default_factory=list)
+    target: TargetInfo | None = None
+
+    def note(self, number: int, place: int, kernel: AnalyzedKernel) -> None:
+        """Take a kernel, unless it is there already."""
+        self.kernels.setdefault((number, place), kernel)
+
+    def result(self, files: Sequence[Selected]) -> AnalyzeResult:
+        """Return it in the order of the files."""
+        errors = [*(error for file in files for error in file.analysis.errors), *self.errors]
+        kernels = tuple(self.kernels[place] for place in sorted(self.kernels))
+        return AnalyzeResult(kernels, tuple(dict.fromkeys(errors)), self.target)
 
 
 async def _analyze(
@@ -76,8 +109,7 @@ async def _analyze(
     fail_on: str,
     output_format: str,
 ) -> int:
-    from tritonforge.report.json_analyze import analyze_json
-    from tritonforge.report.text_analyze import analyze_text
+    from tritonforge.diagnosis.inspect_many import Part, from_source
 
     settings = workspace.settings
     if selected:
@@ -86,82 +118,92 @@ async def _analyze(
         settings = replace(settings, ignore=(*settings.ignore, *_codes(ignore)))
     workspace = replace(workspace, settings=settings)
     one_kernel_for(pin, files)
-    with_kernels = [file for file in files if file.kernels]
-    kernels: list[AnalyzedKernel] = []
-    wrong: list[SpecError] = []
-    info = None
-    try:
-        if with_kernels:
-            kernels, wrong, info = await _compiled(
-                with_kernels, workspace, target_name, archs, allow_run=not no_run, named=files, pin=pin
+    found = _Found()
+    interrupted = False
+    with CountedProgress() as progress:
+        parts = [
+            Part(
+                workspace.workload(file, allow_run=not no_run, progress=progress, named=files, pin=pin),
+                file.kernels,
+                file.named,
             )
-            for one in kernels:
-                workspace.remember_pin(one.kernel, pin, one.launches)
-    except TargetUnreachable as error:
-        # Asked for a target or an architecture, the answer is that it is not there; else the source still helps.
-        if target_name or archs:
-            raise
-        warn(f"{SOURCE_ONLY}: {error}")
-        kernels = _from_source(with_kernels, settings)
-    errors = tuple(
-        dict.fromkeys([*(error for file in files for error in file.analysis.errors), *map(_source_error, wrong)])
-    )
-    result = AnalyzeResult(tuple(kernels), errors, info)
-    emit(output_format, lambda: analyze_json(result), lambda: analyze_text(result))
-    if errors and not kernels:
-        return 2
-    if info is not None and any(not k.launches and {k.kernel.name, k.kernel.simple_name} & named for k in kernels):
-        return NoLaunchKnown.exit_code
-    worst = min((SEVERITIES.index(f.severity) for k in kernels for f in k.findings), default=len(SEVERITIES))
-    return int(worst <= SEVERITIES.index(fail_on))
+            for file in files
+        ]
+        try:
+            if any(part.kernels for part in parts):
+                async with target(workspace, target_name, progress, at_leisure=True) as session:
+                    await _compile(parts, workspace, session, archs, found=found, progress=progress)
+        except TargetUnreachable as error:
+            # Asked for a target or an architecture, the answer is that it is not there; else the source still helps.
+            if target_name or archs:
+                raise
+            warn(f"{SOURCE_ONLY}: {error}")
+            from_source(parts, settings, note=SOURCE_ONLY, on_kernel=found.note)
+        except asyncio.CancelledError:
+            interrupted = True
+    for one in found.kernels.values():
+        workspace.remember_pin(one.kernel, pin, one.launches)
+    result = found.result(files)
+    print_report(output_format, result, files, workspace.root)
+    if interrupted:
+        total = wording.plural(sum(len(file.kernels) for file in files), "kernel")
+        warn(f"interrupted: {len(result.kernels)} of {total} were judged, and the others are left out.")
+        return EXIT_INTERRUPTED
+    return _exit_code(result, named, fail_on)
 
 
-async def _compiled(
-    files: list[Selected],
+async def _compile(
+    parts: Sequence[Part],
     workspace: Workspace,
-    target_name: str | None,
+    session: Session,
     archs: tuple[str, ...],
     *,
-    allow_run: bool,
-    named: tuple[Selected, ...],
-    pin: str | None,
-) -> tuple[list[AnalyzedKernel], list[SpecError], TargetInfo]:
-    """Judge the kernels of `files` by what the compiler makes of them.
-
-    Also returns the wrong specs of files that only lie in a folder: their kernels are judged by their source.
+    found: _Found,
+    progress: CountedProgress,
+) -> None:
+    """Judge the kernels of `parts` by what the compiler makes of them, and note each in `found` once it is judged.
 
     Raises:
-        SpecError: for a wrong spec of a file that the user named.
+        UsageError: for an architecture that the target does not compile for, or a wrong spec of a file that was named.
+        TargetUnreachable: when the worker ends.
     """
-    from tritonforge.diagnosis.inspect_file import inspect_compiled, inspect_source
+    from tritonforge.diagnosis.architectures import require_architectures
+    from tritonforge.diagnosis.compiled_calls import CompiledCalls
+    from tritonforge.diagnosis.inspect_many import inspect_many
 
-    kernels: list[AnalyzedKernel] = []
-    wrong: list[SpecError] = []
-    with Progress() as progress:
-        async with target(workspace, target_name, progress) as session:
-            for file in files:
-                workload = workspace.workload(file, allow_run=allow_run, progress=progress, named=named, pin=pin)
-                for kernel in file.kernels:
-                    progress.say(f"compiling {kernel.file}::{kernel.name} …")
-                    try:
-                        kernels += await inspect_compiled(workload, (kernel,), session, archs or (session.arch,))
-                    except SpecError as error:
-                        if file.named:
-                            raise
-                        wrong.append(error)
-                        note = f"its launch spec is wrong: {error}"
-                        kernels += inspect_source(file.analysis, (kernel,), workspace.settings, note=note)
-            return kernels, wrong, session.info
+    def done(number: int, place: int, kernel: AnalyzedKernel) -> None:
+        found.note(number, place, kernel)
+        progress.advance()
+
+    def failed(error: SourceError) -> None:
+        found.errors.append(error)
+
+    found.target = session.info
+    wanted = tuple(dict.fromkeys(archs)) or (session.arch,)
+    if archs:
+        progress.say(f"trying {', '.join(wanted)} …")
+        await require_architectures(session, wanted, workspace.store)
+    progress.expect(sum(len(part.kernels) for part in parts))
+    await inspect_many(
+        parts,
+        session,
+        wanted,
+        earlier=CompiledCalls.for_session(workspace.store, session),
+        on_kernel=done,
+        on_error=failed,
+        on_start=lambda kernel: progress.say(f"{kernel.file}::{kernel.name}"),
+    )
 
 
-def _source_error(error: SpecError) -> SourceError:
-    return SourceError(error.file, error.position.line, f"{error.reason} {error.mend}".strip())
-
-
-def _from_source(files: list[Selected], settings: Settings) -> list[AnalyzedKernel]:
-    from tritonforge.diagnosis.inspect_file import inspect_source
-
-    return [k for file in files for k in inspect_source(file.analysis, file.kernels, settings, note=SOURCE_ONLY)]
+def _exit_code(result: AnalyzeResult, named: set[str], fail_on: str) -> int:
+    if result.errors and not result.kernels:
+        return 2
+    if result.target is not None and any(
+        not k.launches and {k.kernel.name, k.kernel.simple_name} & named for k in result.kernels
+    ):
+        return NoLaunchKnown.exit_code
+    worst = min((SEVERITIES.index(f.severity) for k in result.kernels for f in k.findings), default=len(SEVERITIES))
+    return int(worst <= SEVERITIES.index(fail_on))
 
 
 def _codes(text: str) -> tuple[str, ...]:

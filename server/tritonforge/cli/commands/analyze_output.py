@@ -1,0 +1,89 @@
+"""The report of `analyze` on stdout, in the format asked for; on a code host also the summary of the job."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tritonforge import __version__
+from tritonforge.cli.rendering import print_lines, text_width
+from tritonforge.cli.running import warn
+from tritonforge.cli.selecting import Selected
+from tritonforge.domain.results import AnalyzeResult
+from tritonforge.report.json_analyze import analyze_json
+from tritonforge.report.text_analyze import analyze_text
+
+_SUMMARY = "GITHUB_STEP_SUMMARY"
+_SUMMARY_BYTES = 1 << 20
+"""The most that GitHub takes for the summary of one step."""
+
+
+def print_report(output_format: str, result: AnalyzeResult, files: Sequence[Selected], root: Path) -> None:
+    """Print `result` of `files`, found in the workspace `root`."""
+    repository = _repository(root)
+    inside = root.relative_to(repository).as_posix()
+    prefix = "" if inside == "." else f"{inside}/"
+    if output_format != "text" and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # whatever the terminal speaks: a program reads it
+    if output_format == "text":
+        print_lines(analyze_text(result, width=text_width()))
+    elif output_format == "json":
+        _json(analyze_json(result))
+    elif output_format == "sarif":
+        from tritonforge.report.sarif import analyze_sarif
+
+        log = analyze_sarif(
+            result, root=repository.as_uri(), prefix=prefix, version=__version__, documentation=_documentation()
+        )
+        _json(log)
+    elif output_format == "github":
+        from tritonforge.report.github import analyze_commands, analyze_summary
+
+        sys.stdout.writelines(f"{command}\n" for command in analyze_commands(result, prefix))
+        _append_summary(analyze_summary(result, prefix))
+    else:
+        from tritonforge.report.html_analyze import analyze_html
+
+        sys.stdout.write(analyze_html(result, {file.analysis.file: file.text for file in files}, version=__version__))
+
+
+def _repository(root: Path) -> Path:
+    """Return the folder that a code host knows paths from: the repository around the workspace, else the workspace."""
+    return next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+
+
+def _json(value: object) -> None:
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def _append_summary(text: str) -> None:
+    """Add to the summary of the workflow's step, where there is one and room for it."""
+    place = os.environ.get(_SUMMARY)
+    if not place:
+        return
+    path = Path(place)
+    try:
+        used = path.stat().st_size if path.exists() else 0
+        if used + len(text.encode()) > _SUMMARY_BYTES:
+            warn("the report is too long for the summary of a step, and was left out of it.")
+            return
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        warn(f"{_SUMMARY} cannot be written: {error.strerror}.")
+
+
+def _documentation() -> str | None:
+    """Return where the documentation is on the web, as the installed package says; None where it does not."""
+    try:
+        urls = importlib.metadata.metadata("tritonforge").get_all("Project-URL") or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    known = {label.strip().lower(): url.strip() for label, _, url in (str(one).partition(",") for one in urls)}
+    return known.get("documentation")

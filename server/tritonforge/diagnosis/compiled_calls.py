@@ -1,0 +1,121 @@
+"""Compilations of earlier runs, found again where nothing that decides them has changed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tritonforge.analysis.states import GONE, UNREADABLE, states
+from tritonforge.compilation.moved import moved
+from tritonforge.domain.compilation import Compilation
+from tritonforge.domain.file_state import file_state
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.launch import Call, RecordedLaunch
+from tritonforge.domain.messages import Program
+from tritonforge.jobs.session import Session
+from tritonforge.store import CompiledCall, Store
+from tritonforge.store.keys import compiled_key, text_hash
+
+_COMPILERS_OWN = re.compile(r"(TRITON|LLVM|MLIR|DISABLE|NVPTX|PTXAS|AMDGCN|CUDA|HIP|ROCM|TORCH)_")
+
+
+class CompiledCalls:
+    """What a store holds of one target's compilations. Make one for each run: it looks at every file once only.
+
+    A compilation is found again when the kernel, what it reads of its file, the functions that launch it and all other
+    files behind the program are as they were, whatever else has changed in the file, also above the kernel.
+    """
+
+    def __init__(self, store: Store, session: Session) -> None:
+        """Remember in `store` what `session` compiles."""
+        self._store = store
+        described = session.described
+        self._versions = {
+            "python": described.python, "executable": described.executable,
+            "torch": described.torch, "triton": described.triton,
+        }  # fmt: skip
+        self._states: dict[str, str] = {}
+        self.hits = self.misses = 0
+
+    @staticmethod
+    def for_session(store: Store, session: Session) -> CompiledCalls | None:
+        """Return a memory for `session`; None for a target elsewhere, whose files cannot be looked at from here."""
+        return None if session.target.command else CompiledCalls(store, session)
+
+    def key(self, program: Program, kernel: Kernel, call: Call, arch: str) -> str:
+        """Return what the launches of `kernel` that `call` makes are kept under."""
+        texts = dict(program.overlays)
+        context = {
+            "layout": _layout(kernel, texts.get(kernel.file, "")),
+            "host": _host(kernel, call, texts),
+            "environment": _environment(texts),
+        }
+        return compiled_key(kernel, call, arch=arch, versions=self._versions, context=context)
+
+    def find(self, key: str, kernel: Kernel) -> tuple[tuple[RecordedLaunch, Compilation], ...] | None:
+        """Return the launches kept under `key`, their lines where the kernel stands now; None when there are none."""
+        kept = self._store.compiled(key)
+        if kept is None or any(self._state(path) != state for path, state in kept.sources):
+            self.misses += 1
+            return None
+        self.hits += 1
+        by = kernel.range.start.line - kept.line
+        return tuple((_moved_launch(launch, by, kernel.file), moved(found, by)) for launch, found in kept.launches)
+
+    def keep(
+        self,
+        key: str,
+        kernel: Kernel,
+        sources: Sequence[tuple[str, str]],
+        launches: Sequence[tuple[RecordedLaunch, Compilation]],
+    ) -> None:
+        """Remember what was compiled under `key`, as long as all `sources` stay as they are."""
+        self._store.put_compiled(key, CompiledCall(kernel.range.start.line, tuple(sources), tuple(launches)))
+
+    def _state(self, path: str) -> str:
+        if path not in self._states:
+            self._states[path] = file_state(path)
+        return self._states[path]
+
+
+def _layout(kernel: Kernel, text: str) -> Any:
+    """Return the text of the kernel and its helpers, and where they and the launches stand, seen from the kernel."""
+    lines = text.splitlines()
+    first = kernel.range.start.line
+    ranges = [kernel.range, *(helper.range for helper in kernel.helpers if helper.range is not None)]
+    return {
+        "texts": [
+            (one.start.line - first, text_hash("\n".join(lines[one.start.line - 1 : one.end.line]))) for one in ranges
+        ],
+        "sites": [(site.file, site.host, site.range.start.line - first) for site in kernel.launch_sites],
+    }
+
+
+def _host(kernel: Kernel, call: Call, texts: Mapping[str, str]) -> Any:
+    """Return the state of what makes the call: of another file the whole text, of the kernel's own what matters."""
+    text = texts.get(call.file)
+    if text is None or call.file != kernel.file:
+        return text_hash(text) if text is not None else GONE
+    if call.kernel_launch is not None:
+        return None
+    state = states(text, [call.function])[call.function]
+    return text_hash(text) if state in {GONE, UNREADABLE} else state
+
+
+def _environment(texts: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the variables that compilers read, and those that the program's texts name."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if _COMPILERS_OWN.match(name) or (len(name) > 3 and any(name in text for text in texts.values()))
+    }
+
+
+def _moved_launch(launch: RecordedLaunch, by: int, file: str) -> RecordedLaunch:
+    site = launch.call_site
+    if by and site.file == file and site.line:
+        site = replace(site, line=site.line + by)
+    return replace(launch, kernel_line=launch.kernel_line + by, call_site=site) if by else launch

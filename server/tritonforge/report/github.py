@@ -1,0 +1,97 @@
+"""`analyze --format github`: workflow commands that GitHub turns into annotations, and a summary of the job.
+
+The syntax is that of "Workflow commands for GitHub Actions": what would end a command or a property is percent-encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tritonforge.domain.finding import SEVERITIES, Finding, Severity
+from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult
+from tritonforge.report import wording
+from tritonforge.report.text_findings import by_gravity, counted
+
+_COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "information": "notice", "hint": "notice"}
+_SHOWN = 200
+"""Rows of the summary's table; who wants more reads the report itself."""
+
+
+def analyze_commands(result: AnalyzeResult, prefix: str = "") -> Iterator[str]:
+    """Yield one workflow command for each place that could not be read and each finding, the gravest first.
+
+    GitHub shows ten annotations of a kind for each step, and those are the first. `prefix` leads from the repository's
+    root to the workspace (empty, or with a `/` at its end).
+    """
+    for error in result.errors:
+        yield _command(
+            "error", {"file": _path(error.file, prefix), "line": error.line, "title": "cannot be read"}, error.message
+        )
+    for finding in by_gravity(finding for kernel in result.kernels for finding in kernel.findings):
+        yield _annotation(finding, prefix)
+
+
+def analyze_summary(result: AnalyzeResult, prefix: str = "") -> str:
+    """Return the report as the Markdown of a job's summary."""
+    findings = [(kernel, finding) for kernel in result.kernels for finding in kernel.findings]
+    counts = [
+        counted(severity, sum(one.severity == severity for _, one in findings))
+        for severity in SEVERITIES
+        if any(one.severity == severity for _, one in findings)
+    ]
+    kernels = wording.plural(len(result.kernels), "kernel")
+    lines = ["## TritonForge", "", f"{kernels}: {', '.join(counts) or 'no findings'}.", ""]
+    if findings:
+        ordered = by_gravity(finding for _, finding in findings)
+        owners = {id(finding): kernel for kernel, finding in findings}
+        lines += ["| | where | finding | may gain |", "| --- | --- | --- | --- |"]
+        lines += [_row(owners[id(finding)], finding, prefix) for finding in ordered[:_SHOWN]]
+        if len(ordered) > _SHOWN:
+            lines.append(f"\nand {len(ordered) - _SHOWN} more.")
+        lines.append("")
+    if result.errors:
+        lines += ["### Could not be read", ""]
+        lines += [
+            f"- `{_path(error.file, prefix)}:{error.line}` {_cell(error.message)}" for error in result.errors[:_SHOWN]
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _annotation(finding: Finding, prefix: str) -> str:
+    start, end = finding.range.start, finding.range.end
+    properties: dict[str, str | int] = {"file": _path(finding.file, prefix), "line": start.line, "endLine": end.line}
+    if start.line == end.line:
+        # GitHub refuses columns of annotations that span lines.
+        properties |= {"col": start.column, "endColumn": end.column}
+    properties["title"] = f"{finding.code} {finding.name}"
+    return _command(_COMMANDS[finding.severity], properties, finding.message)
+
+
+def _path(file: str, prefix: str) -> str:
+    return file if file.startswith("/") else prefix + file
+
+
+def _command(name: str, properties: dict[str, str | int], message: str) -> str:
+    listed = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())
+    return f"::{name} {listed}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _row(analyzed: AnalyzedKernel, finding: Finding, prefix: str) -> str:
+    where = f"`{_path(finding.file, prefix)}:{finding.range.start.line}`<br>`{_cell(analyzed.kernel.name)}`"
+    gain = wording.factor(finding.estimated_gain) if finding.estimated_gain is not None else ""
+    return f"| {finding.severity} | {where} | **{finding.code} {finding.name}** {_cell(finding.message)} | {gain} |"
+
+
+def _cell(text: str) -> str:
+    """Return `text` for a cell of a table: nothing in it may end the cell or be taken for HTML."""
+    clean = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return " ".join(clean.replace("|", "\\|").split())
