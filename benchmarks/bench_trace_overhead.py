@@ -1,16 +1,19 @@
 """How much `tritonforge trace` slows a training step and an inference step, on a GPU.
 
-Two loops, each in fresh processes that alternate between traced and alone:
-
 - training: a transformer block of liger operators (RMSNorm, SwiGLU, cross entropy) with AdamW, forward and backward;
 - inference: 48 layers of small launches, as decoding with batch 1 makes them, where host time is what counts.
 
-    python benchmarks/bench_trace_overhead.py [--loops training inference] [--pairs 7] [--steps 200] [--quick]
+A pair is two fresh processes that run the same loop, one traced and one alone. Both are warmed up, and then take turns:
+one makes a block of steps while the other waits, so that what else the machine does hits both. Steps are timed each to
+its end on the GPU.
+
+    python benchmarks/bench_trace_overhead.py [--loops training inference] [--pairs 3] [--steps 400] [--quick]
         [-o benchmarks/results/trace_overhead.json]
 
 prints each pair when it is measured and writes what there is so far to the file, so that a run that is cut off has told
-what it knew. At the end it prints the median ratio (traced / alone) with a bootstrap 95 % interval, and exits with 1
-when one is above 5 %.
+what it knew. At the end it prints the ratio (traced / alone) of the medians and of the fastest tenths (the 10th
+percentile, which other work on the machine disturbs least) of the steps, median over the pairs, each with a bootstrap
+95 % interval over pairs and blocks, and exits with 1 when one is above 5 %.
 """
 
 from __future__ import annotations
@@ -28,16 +31,29 @@ from pathlib import Path
 from typing import Any
 
 LIMIT = 1.05
-QUICK_STEPS = 100
-WARM_UP = 30
-"""Steps of each process before its steps are timed."""
+QUICK_STEPS = 200
+BLOCK = 20
+"""Steps that are timed before it is the other process's turn."""
+AGAIN = 2
+"""Steps of a turn that are not timed: the process has waited, and its caches are cold."""
+WARM_UP = 60
+"""Steps of each process before its first turn."""
+RESAMPLES = 1000
 
-Pair = tuple[float, float]
-"""The median step in ms of a process alone, and of one that is traced."""
+Turn = tuple[list[float], list[float]]
+"""The steps in ms of a process alone, and of one that is traced, one block each."""
 
 
-def training(torch: Any, steps: int) -> float:
-    """Return the median step in ms of training a small transformer of liger operators."""
+def p10(steps: list[float]) -> float:
+    """Return the 10th percentile."""
+    return sorted(steps)[len(steps) // 10]
+
+
+STATISTICS: dict[str, Callable[[list[float]], float]] = {"median": statistics.median, "p10": p10}
+
+
+def training(torch: Any) -> Callable[[], object]:
+    """Return a step of training a small transformer of liger operators."""
     from liger_kernel.ops.cross_entropy import LigerCrossEntropyFunction
     from liger_kernel.ops.rms_norm import LigerRMSNormFunction
     from liger_kernel.ops.swiglu import LigerSiLUMulFunction
@@ -80,11 +96,11 @@ def training(torch: Any, steps: int) -> float:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    return timed(torch, step, steps)
+    return step
 
 
-def inference(torch: Any, steps: int) -> float:
-    """Return the median step in ms of decoding with batch 1."""
+def inference(torch: Any) -> Any:
+    """Return a step of decoding with batch 1."""
     from liger_kernel.ops.rms_norm import LigerRMSNormFunction
     from liger_kernel.ops.swiglu import LigerSiLUMulFunction
 
@@ -105,119 +121,174 @@ def inference(torch: Any, steps: int) -> float:
             x = x + LigerSiLUMulFunction.apply(y @ gate, y @ up) @ down
         return x
 
-    return timed(torch, step, steps)
+    return step
 
 
-def timed(torch: Any, step: Callable[[], object], steps: int) -> float:
-    """Return the median step in ms, after warm-up: each step is timed to its end on the GPU."""
-    for _ in range(WARM_UP):
-        step()
-    torch.cuda.synchronize()
-    taken = []
-    for _ in range(steps):
+def take_turns(torch: Any, step: Callable[[], object]) -> None:
+    """Run a block of steps whenever a line is read, and print what each took in ms; ends when there are no more."""
+
+    def timed() -> float:
         began = time.perf_counter()
         step()
         torch.cuda.synchronize()
-        taken.append((time.perf_counter() - began) * 1e3)
-    return statistics.median(taken)
+        return (time.perf_counter() - began) * 1e3
+
+    for _ in range(WARM_UP):
+        timed()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        for _ in range(AGAIN):
+            timed()
+        print(json.dumps([timed() for _ in range(BLOCK)]), flush=True)
 
 
-LOOPS: dict[str, Callable[[Any, int], float]] = {"training": training, "inference": inference}
+LOOPS: dict[str, Callable[[Any], Any]] = {"training": training, "inference": inference}
 
 
-def one(name: str, steps: int, report: Path | None = None) -> float:
-    """Run a loop in a process of its own, traced when there is a `report` to write; return its median step in ms."""
-    command = [sys.executable, str(Path(__file__).resolve()), "--loop", name, "--steps", str(steps)]
-    if report is not None:
-        command = [sys.executable, "-m", "tritonforge", "trace", "-o", str(report), "--", *command]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{name} failed:\n{done.stderr[-3000:]}")
-    return float(done.stdout.strip().splitlines()[-1])
+class Running:
+    """A loop in a process of its own, traced when there is a `report` to write."""
+
+    def __init__(self, name: str, report: Path | None = None) -> None:
+        command = [sys.executable, str(Path(__file__).resolve()), "--loop", name]
+        if report is not None:
+            command = [sys.executable, "-m", "tritonforge", "trace", "-o", str(report), "--", *command]
+        self.name = name
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def answer(self) -> str:
+        """Return the next line that it prints."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"{self.name} failed with {self.process.wait()}")
+        return line
+
+    def block(self) -> list[float]:
+        """Let it run a block of steps; return what each took in ms."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return [float(ms) for ms in json.loads(self.answer())]
+
+    def end(self) -> None:
+        """Let it end, and wait for it."""
+        self.process.communicate()
 
 
 def measured(name: str, pairs: int, steps: int, folder: Path) -> Iterator[dict[str, Any]]:
     """Measure a loop; yields what is known of it after each pair."""
-    one(name, 5)  # compiles
     report = folder / f"{name}.json"
-    found: list[Pair] = []
-    for i in range(pairs):
-        times = {traced: one(name, steps, report if traced else None) for traced in (i % 2 == 1, i % 2 == 0)}
-        found.append((times[False], times[True]))
-        yield summary(found, json.loads(report.read_text()), steps)
+    found: list[list[Turn]] = []
+    first = Running(name)  # compiles, so that none of those that are measured does
+    first.answer()
+    first.end()
+    for _ in range(pairs):
+        both = {False: Running(name), True: Running(name, report)}
+        for process in both.values():
+            process.answer()
+        turns: list[Turn] = []
+        for i in range(max(1, steps // BLOCK)):
+            blocks = {traced: both[traced].block() for traced in (i % 2 == 1, i % 2 == 0)}
+            turns.append((blocks[False], blocks[True]))
+        for process in both.values():
+            process.end()
+        found.append(turns)
+        yield summary(found, json.loads(report.read_text()))
 
 
-def summary(pairs: list[Pair], report: dict[str, Any], steps: int) -> dict[str, Any]:
+def summary(pairs: list[list[Turn]], report: dict[str, Any]) -> dict[str, Any]:
     """Return the ratios of `pairs`, and what the last traced process recorded."""
-    ratios = [traced / alone for alone, traced in pairs]
     launches = report["launches"]
+    steps = WARM_UP + len(pairs[-1]) * (BLOCK + AGAIN)
+    result: dict[str, Any] = {}
+    for name, statistic in STATISTICS.items():
+        of_pairs = [sides(turns, statistic) for turns in pairs]
+        result[name] = {
+            "pairs_ms": of_pairs,
+            "ratio": statistics.median(traced / alone for alone, traced in of_pairs),
+            "ratio_ci95": interval(pairs, statistic),
+        }
     return {
-        "pairs_ms": pairs,
-        "ratio": statistics.median(ratios),
-        "ratio_ci95": interval(ratios),
+        **result,
         "distinct_launches": len(launches),
-        "launches_a_step": sum(one["count"] for one in launches) / (steps + WARM_UP),
+        "launches_a_step": sum(one["count"] for one in launches) / steps,
         "host_calls": len(report["calls"]),
         "timed": sum(one["time_us"] is not None for one in launches),
         "failures": report["failures"],
     }
 
 
-def interval(ratios: list[float]) -> Pair:
-    """Return a bootstrap 95 % interval of the median."""
+def sides(turns: list[Turn], statistic: Callable[[list[float]], float]) -> tuple[float, float]:
+    """Return a statistic of the steps in ms of a process alone, and of those of a traced one."""
+    alone, traced = ([ms for turn in turns for ms in turn[side]] for side in (0, 1))
+    return statistic(alone), statistic(traced)
+
+
+def interval(pairs: list[list[Turn]], statistic: Callable[[list[float]], float]) -> tuple[float, float]:
+    """Return a bootstrap 95 % interval of the median ratio: pairs are drawn anew, and within each its turns."""
     source = random.Random(0)
-    medians = sorted(statistics.median(source.choices(ratios, k=len(ratios))) for _ in range(4000))
-    return medians[100], medians[3899]
+    ratios = []
+    for _ in range(RESAMPLES):
+        drawn = [sides(source.choices(turns, k=len(turns)), statistic) for turns in source.choices(pairs, k=len(pairs))]
+        ratios.append(statistics.median(traced / alone for alone, traced in drawn))
+    ratios.sort()
+    return ratios[RESAMPLES // 40], ratios[-1 - RESAMPLES // 40]
 
 
 def main() -> int:
     """Measure the loops that were asked for, printing and writing as it goes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loops", nargs="+", choices=LOOPS, default=list(LOOPS))
-    parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--steps", type=int)
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--steps", type=int, help="timed steps of each process")
     parser.add_argument("--quick", action="store_true", help=f"time {QUICK_STEPS} steps of each process")
     parser.add_argument("--loop", choices=LOOPS, help=argparse.SUPPRESS)
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
-    options.steps = options.steps or (QUICK_STEPS if options.quick else 200)
+    steps = options.steps or (QUICK_STEPS if options.quick else 400)
     import torch
 
     if options.loop:
-        print(LOOPS[options.loop](torch, options.steps))
+        take_turns(torch, LOOPS[options.loop](torch))
         return 0
     about = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "python": sys.version.split()[0]}
     results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in options.loops:
-            for result in measured(name, options.pairs, options.steps, Path(folder)):
+            for result in measured(name, options.pairs, steps, Path(folder)):
                 results[name] = result
-                alone, traced = result["pairs_ms"][-1]
-                cost = (traced - alone) * 1e3 / result["launches_a_step"]
-                print(
-                    f"{name}: alone {alone:.3f} ms, traced {traced:.3f} ms, ratio {traced / alone:.4f}, "
-                    f"{cost:.2f} us a launch",
-                    flush=True,
-                )
+                print(f"{name}: {said(result)}", flush=True)
                 if options.output:
-                    written = {**about, "pairs": options.pairs, "steps": options.steps, "loops": results}
+                    written = {**about, "pairs": options.pairs, "steps": steps, "loops": results}
                     options.output.write_text(json.dumps(written, indent=2) + "\n")
     print_table(results)
-    return int(any(result["ratio"] > LIMIT for result in results.values()))
+    return int(any(result[name]["ratio"] > LIMIT for result in results.values() for name in STATISTICS))
+
+
+def said(result: dict[str, Any]) -> str:
+    """Say what the last pair was."""
+    parts = []
+    for name in STATISTICS:
+        alone, traced = result[name]["pairs_ms"][-1]
+        cost = (traced - alone) * 1e3 / result["launches_a_step"]
+        parts.append(f"{name} alone {alone:.3f} ms, traced {traced:.3f}, {traced / alone:.4f}, {cost:.2f} us a launch")
+    return "; ".join(parts)
 
 
 def print_table(results: dict[str, dict[str, Any]]) -> None:
     """Print medians and ratios as Markdown."""
-    print("| loop | launches a step | alone, ms | traced, ms | us a launch | ratio | 95 % |")
-    print("|" + " --- |" * 7)
+    print("| loop | launches a step | of the steps | alone, ms | traced, ms | us a launch | ratio | 95 % |")
+    print("|" + " --- |" * 8)
     for name, result in results.items():
-        alone, traced = (statistics.median(pair[i] for pair in result["pairs_ms"]) for i in (0, 1))
-        cost = statistics.median((pair[1] - pair[0]) * 1e3 for pair in result["pairs_ms"]) / result["launches_a_step"]
-        low, high = result["ratio_ci95"]
-        print(
-            f"| {name} | {result['launches_a_step']:.0f} | {alone:.3f} | {traced:.3f} | {cost:.2f} "
-            f"| {result['ratio']:.4f} | {low:.4f} to {high:.4f} |"
-        )
+        for kind in STATISTICS:
+            pairs = result[kind]["pairs_ms"]
+            alone, traced = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))
+            cost = statistics.median((pair[1] - pair[0]) * 1e3 for pair in pairs) / result["launches_a_step"]
+            low, high = result[kind]["ratio_ci95"]
+            print(
+                f"| {name} | {result['launches_a_step']:.0f} | {kind} | {alone:.3f} | {traced:.3f} | {cost:.2f} "
+                f"| {result[kind]['ratio']:.4f} | {low:.4f} to {high:.4f} |"
+            )
 
 
 if __name__ == "__main__":
