@@ -13,7 +13,19 @@ from dataclasses import dataclass, field
 from tritonforge.analysis.discovery import JitFunction
 from tritonforge.analysis.names import ATOMICS, LANGUAGE, dotted
 from tritonforge.analysis.scopes import Scope, parameters_of
-from tritonforge.analysis.widths import LANE, LOADED, LOOP, OPEN, PROGRAM, Width, atom, is_wide, together
+from tritonforge.analysis.widths import (
+    CHOSEN,
+    GATHERED,
+    LANE,
+    LOADED,
+    LOOP,
+    OPEN,
+    PROGRAM,
+    Width,
+    atom,
+    is_wide,
+    together,
+)
 
 _DEPTH = 6
 _SAME = frozenset({"multiple_of", "max_contiguous", "max_constancy", "reshape", "broadcast_to", "expand_dims", "trans"})
@@ -66,16 +78,21 @@ def follow_addresses(
     An access in a loop comes once for each pass over it. None when more than `statements` would have to be walked.
     """
     values = {}
+    constexprs = _constexprs(jit)
     for parameter, _ in parameters_of(jit.node):
-        note = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
-        if "constexpr" in note:
+        if parameter.arg in constexprs:
             values[parameter.arg] = Width()
         else:
             values[parameter.arg] = atom(parameter.arg, wide=bool(is_wide(parameter.annotation)))
     budget = Budget(statements)
-    body = Body(jits, jit.scope, values, budget=budget)
+    body = Body(jits, jit.scope, values, budget=budget, constexprs=constexprs)
     body.run(jit.node.body)
     return body.found if budget.left is None or budget.left >= 0 else None
+
+
+def _constexprs(jit: JitFunction) -> frozenset[str]:
+    notes = ((p.arg, p.annotation) for p, _ in parameters_of(jit.node) if p.annotation is not None)
+    return frozenset(name for name, note in notes if "constexpr" in ast.unparse(note))
 
 
 @dataclass
@@ -88,6 +105,7 @@ class Body:
     depth: int = _DEPTH
     budget: Budget = field(default_factory=Budget)
     guard: frozenset[int] = _NOTHING
+    constexprs: frozenset[str] = frozenset()
     found: list[Found] = field(default_factory=list)
     returned: Width | None = None
 
@@ -115,7 +133,8 @@ class Body:
             case ast.While(test=test, body=body, orelse=other):
                 self._repeat([*body, *other], self.of(test).depends)
             case ast.If(test=test, body=body, orelse=other):
-                self._if(self.of(test).depends, body, other)
+                chosen = any(isinstance(one, ast.Name) and one.id in self.constexprs for one in ast.walk(test))
+                self._if(self.of(test).depends | ({CHOSEN} if chosen else _NOTHING), body, other)
             case ast.With(body=body):
                 self.run(body)
             case ast.Return(value=ast.expr() as value):
@@ -295,7 +314,10 @@ class Body:
             when = when.union(*(one.depends for one in masks), *(named[k].depends for k in ("mask",) if k in named))
         what = frozenset().union(*(one.depends for one in values))
         self.found.append(Found(node, name, address, where, when, what))
-        return atom(LOADED).on(where | when if name == "load" else where | when | _UNKNOWN)
+        axes = (where | when) - {CHOSEN}
+        if LANE in address.atoms or GATHERED in where:
+            axes |= {GATHERED}
+        return atom(LOADED).on(axes if name == "load" else axes | _UNKNOWN)
 
     def _is_wide(self, dtype: ast.expr | None) -> bool | None:
         found = is_wide(dtype)
@@ -314,7 +336,7 @@ class Body:
         values = dict.fromkeys((one for one, _ in parameters), Width())
         values |= dict(zip((one for one, _ in parameters), arguments, strict=False))
         values |= {one: value for one, value in named.items() if one in values}
-        body = Body(self.jits, jit.scope, values, self.depth - 1, self.budget, self.guard)
+        body = Body(self.jits, jit.scope, values, self.depth - 1, self.budget, self.guard, _constexprs(jit))
         body.run(jit.node.body)
         self.found += body.found
         return body.returned or Width()

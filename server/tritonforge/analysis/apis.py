@@ -25,7 +25,7 @@ def read_apis(kernel: JitFunction, unit: Unit) -> tuple[ApiUse, ...]:
             return None
         key = id(scope), written
         if key not in paths:
-            path = dotted(node, scope)
+            path = None if _has_alternatives(written, scope) else dotted(node, scope)
             paths[key] = path if path is not None and path.startswith("triton.") else None
         return paths[key]
 
@@ -46,6 +46,12 @@ def read_apis(kernel: JitFunction, unit: Unit) -> tuple[ApiUse, ...]:
                 if path is not None:
                     note(path, node)
     return tuple(sorted(found.values(), key=lambda use: (use.range, use.path, use.keyword)))
+
+
+def _has_alternatives(written: str, scope: Scope) -> bool:
+    """Tell whether a name is bound in several ways, of which the installed version chooses one: a `try`, an `if`."""
+    found = scope.lookup(written.partition(".")[0])
+    return found is not None and sum(binding.kind in {"import", "function"} for binding in found[1]) > 1
 
 
 def _written(node: ast.expr) -> str | None:

@@ -8,7 +8,7 @@ from tritonforge.analysis.addresses import Found, follow_addresses
 from tritonforge.analysis.discovery import JitFunction
 from tritonforge.analysis.text import SourceText
 from tritonforge.analysis.unit import Unit
-from tritonforge.analysis.widths import bases
+from tritonforge.analysis.widths import CHOSEN, GATHERED, bases
 from tritonforge.domain.kernel import Product, Reach
 
 _MOST_STATEMENTS = 6000
@@ -35,6 +35,7 @@ def _reach(parts: list[Found], text: SourceText) -> Reach:
     products = {term for part in parts for term in part.address.terms if term.product}
     axes = [frozenset().union(*(getattr(part, name) for part in parts)) for name in ("where", "when", "what")]
     where, when, what = (tuple(sorted(one)) for one in axes)
+    hidden = {CHOSEN, GATHERED}
     return Reach(
         name=first.name,
         range=text.range(first.node),
@@ -45,10 +46,12 @@ def _reach(parts: list[Found], text: SourceText) -> Reach:
                 key=lambda p: (p.line, p.factors, p.narrow),
             )
         ),
-        where=where,
-        when=when,
-        what=what,
+        where=tuple(one for one in where if one not in hidden),
+        when=tuple(one for one in when if one not in hidden),
+        what=tuple(one for one in what if one not in hidden),
         value=_value(first, text),
+        chosen=CHOSEN in when,
+        indexed=GATHERED in where,
     )
 
 

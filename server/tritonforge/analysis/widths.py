@@ -15,6 +15,10 @@ KINDS = frozenset([PROGRAM, LOADED, LOOP, LANE])
 """Atoms that are no parameters: the program's id, what was loaded, a loop's variable, the place within a tile."""
 OPEN = -1
 """Stands among program axes for what may differ between programs in a way that the text does not show."""
+CHOSEN = -2
+"""Stands among program axes for what a constexpr decides: whether this happens is known for a launch alone."""
+GATHERED = -3
+"""Stands among program axes for what was loaded lane by lane: lanes, and programs, may find the same values."""
 _MOST_TERMS = 64
 
 

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tritonforge.compilation.architectures import architecture, occupancy
+from tritonforge.compilation.extremes import read_extremes
+from tritonforge.compilation.formats import read_formats
 from tritonforge.compilation.resources import read_resources
 from tritonforge.compilation.sass import TensorPath, read_instructions, tensor_path
 from tritonforge.compilation.ttir import inlined_callers, read_work
 from tritonforge.domain.compilation import Compilation, Work
 from tritonforge.domain.launch import Scalar
 from tritonforge.domain.messages import CompiledLaunch
+from tritonforge.domain.semantics import Semantics
 from tritonforge.domain.source import Range
 
 
@@ -53,7 +56,13 @@ def read(
         instructions=read_instructions(sass, kernel_file_path, callers=callers, default_line=first),
         work=work,
         tensor_path=_tensor_path(texts, work),
+        semantics=_semantics(ttir, compiled, kernel_file_path) if ttir else None,
     )
+
+
+def _semantics(ttir: str, compiled: CompiledLaunch, file: str) -> Semantics:
+    dots, sums = read_formats(ttir, file)
+    return Semantics(read_extremes(ttir, compiled.launch, file), dots, sums)
 
 
 def _tensor_path(texts: Mapping[str, str], work: Work | None) -> TensorPath:

@@ -49,6 +49,24 @@ def read_work(ttir: str, launch: RecordedLaunch, file: str) -> Work | None:
     half, and makes the result inexact. `file` is the user's file as the locations name it.
     """
     locations = read_locations(ttir, file)
+    entry, functions = read_functions(ttir)
+    if entry is None:
+        return None
+
+    def walk(share: float) -> _Walk:
+        x, y, z = launch.grid
+        at = (int(x * share), int(y * share), int(z * share))
+        state = _Walk(launch, locations, functions, at, {n: v for n, v in launch.arguments if isinstance(v, Tensor)})
+        _region(entry.regions[0], bind_arguments(entry, launch), state, 1.0, 1.0)
+        return state
+
+    middle = walk(0.5)
+    walks = [walk(share) for share in (0.125, 0.375, 0.625, 0.875)] if middle.tally.depends_on_program else [middle]
+    return combine([state.tally for state in walks])
+
+
+def read_functions(ttir: str) -> tuple[Operation | None, dict[str, Operation]]:
+    """Return the function that is launched (None when there is none), and every function by name."""
     functions: dict[str, Operation] = {}
     entry: Operation | None = None
     for module in read_operations(ttir):
@@ -57,19 +75,7 @@ def read_work(ttir: str, launch: RecordedLaunch, file: str) -> Work | None:
                 functions[name[1]] = operation
                 if entry is None or " public " in f" {operation.text} ":
                     entry = operation
-    if entry is None:
-        return None
-
-    def walk(share: float) -> _Walk:
-        x, y, z = launch.grid
-        at = (int(x * share), int(y * share), int(z * share))
-        state = _Walk(launch, locations, functions, at, {n: v for n, v in launch.arguments if isinstance(v, Tensor)})
-        _region(entry.regions[0], _arguments(entry, launch), state, 1.0, 1.0)
-        return state
-
-    middle = walk(0.5)
-    walks = [walk(share) for share in (0.125, 0.375, 0.625, 0.875)] if middle.tally.depends_on_program else [middle]
-    return combine([state.tally for state in walks])
+    return entry, functions
 
 
 def inlined_callers(ttir: str, file: str) -> dict[Frame, tuple[int, ...]]:
@@ -86,7 +92,7 @@ def inlined_callers(ttir: str, file: str) -> dict[Frame, tuple[int, ...]]:
     return {frame: tuple(sorted(lines)) for frame, lines in found.items()}
 
 
-def _arguments(function: Operation, launch: RecordedLaunch) -> Environment:
+def bind_arguments(function: Operation, launch: RecordedLaunch) -> Environment:
     """Bind the function's arguments to the launch's values, by name where the text keeps names, else by order."""
     values = dict(launch.arguments)
     header = function.text[function.text.find("(") :]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tritonforge.domain.compilation import Compilation, Prediction
 from tritonforge.domain.counters import Counters
+from tritonforge.domain.faults import Fault
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Launch
 from tritonforge.domain.profile import Ceilings, Roofline, TimeDistribution
@@ -27,7 +28,7 @@ class Case:
     With the kernel alone a finding is a hint about the source. `compilation` and `prediction` make it a statement about
     what the compiler built; `time` and `roofline`, both measured, about what the GPU did; `counters` about how it did
     it. Counters may come with a launch that was never compiled here (somebody's report); they win where they
-    contradict.
+    contradict. `faults` are those of the kernel that the interpreter saw when it ran the call behind the launch.
     """
 
     kernel: Kernel
@@ -38,6 +39,7 @@ class Case:
     roofline: Roofline | None = None
     gpu: Gpu | None = None
     counters: Counters | None = None
+    faults: tuple[Fault, ...] = ()
 
     @property
     def compiled(self) -> Compilation | None:

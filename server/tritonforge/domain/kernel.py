@@ -136,6 +136,10 @@ class Reach:
     what: tuple[int, ...]
     value: str | None = None
     """The stored value as written."""
+    indexed: bool = False
+    """Whether the address is made of values loaded lane by lane: two programs, or two lanes, may meet there."""
+    chosen: bool = False
+    """Whether a branch on a constexpr decides if it happens at all."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Literal, TypeVar
 
 from tritonforge.domain.coverage import KernelCoverage
+from tritonforge.domain.faults import Fault
 from tritonforge.domain.launch import Call, RecordedLaunch
 from tritonforge.domain.profile import Ceilings
 from tritonforge.domain.target import WorkerInfo
@@ -460,6 +461,29 @@ class MeasureExtents(Request[ExtentsResult]):
     result: ClassVar[type] = ExtentsResult
 
 
+@dataclass(frozen=True)
+class WatchResult:
+    """The faults that were seen, each once. `stopped` says why the call was not run to its end; empty when it was."""
+
+    faults: tuple[Fault, ...] = ()
+    stopped: str = ""
+
+
+@dataclass(frozen=True)
+class Watch(Request[WatchResult]):
+    """Interpret `call` with every access checked and every element followed from program to program.
+
+    It ends with the first access outside all buffers, and after `seconds`; programs run from the last to the first,
+    because it is the last ones that reach beyond ends.
+    """
+
+    program: Program
+    call: Call
+    seconds: float = 5.0
+    lane: ClassVar[Lane] = "interpret"
+    result: ClassVar[type] = WatchResult
+
+
 JOBS: dict[str, type] = {
     cls.__name__: cls
     for cls in (
@@ -473,6 +497,7 @@ JOBS: dict[str, type] = {
         Describe,
         MeasureExtents,
         Sanitize,
+        Watch,
     )
 }
 

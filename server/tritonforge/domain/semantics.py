@@ -43,6 +43,12 @@ class DotFormat:
     contraction: int
     sources: tuple[str, ...] = ()
     rounded: bool = False
+    rows: int = 0
+    """Rows of the result."""
+    chained: bool = False
+    """Whether it adds to what another dot of the same iteration has added to a loop's accumulator."""
+    transposed: bool = False
+    """Whether an operand is the result of a dot, transposed."""
 
 
 @dataclass(frozen=True)

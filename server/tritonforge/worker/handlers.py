@@ -17,6 +17,7 @@ from tritonforge.domain.messages import (
     Record,
     Sanitize,
     Time,
+    Watch,
 )
 from tritonforge.worker.failures import JobContext
 
@@ -55,5 +56,6 @@ HANDLERS: dict[type, Callable[[Any, JobContext], Any]] = {
     MeasureCeilings: _late("ceilings", "measure_ceilings"),
     Describe: _late("machine", "describe_machine"),
     MeasureExtents: _late("measuring_extents", "measure_extents"),
+    Watch: _late("watching", "watch"),
 }
 """The function for each job: takes the request and the job's context, returns the request's result type."""

@@ -35,6 +35,7 @@ class Conflict:
     kernel: str
     buffer: str
     text: str
+    line: int | None = None
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,8 @@ class Footprint(Guard):
         frame = user_frame()
         line = f" (line {frame.f_lineno})" if frame is not None else ""
         text = f"{self.kernel}{line}: {_SAID[kind].format(me=self._programs[-1], other=other, place=place)}"
-        self.conflicts.append(Conflict(kind, self.kernel, buffer.name, text))
+        number = frame.f_lineno if frame is not None else None
+        self.conflicts.append(Conflict(kind, self.kernel, buffer.name, text, number))
 
     def written(self) -> list[tuple[int, int, Any]]:
         """Return where the launch wrote: (start, bytes a cell, which cells), for each memory that it wrote to."""
