@@ -55,6 +55,9 @@ def test_the_sizes_that_grids_count_grow():
     assert grown is not None
     assert [t.shape for t in grown.arguments if isinstance(t, Tensor)] == [(4000,)]
     assert larger(recorded, Groups(()), frozenset()) is None
+    with_tail = larger(recorded, groups, frozenset(), tail=7)
+    assert with_tail is not None
+    assert [t.shape for t in with_tail.arguments if isinstance(t, Tensor)] == [(4007,)]
 
 
 def test_what_only_changes_kernels_changes_no_host(tmp_path):

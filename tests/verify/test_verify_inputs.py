@@ -73,6 +73,22 @@ def test_a_bias_that_may_be_longer_but_not_shorter_follows_the_rows():
     assert groups == {frozenset({((0,), 0)}), frozenset({((0,), 1), ((1,), 0), ((2,), 0)})}
 
 
+def test_what_must_be_as_large_as_another_grows_with_it():
+    call = Call("", "m.py", "embed", (tensor(32000, 768), tensor(1024, 768)))
+    found = asyncio.run(find_groups(call, original(lambda table, rows: rows.shape[1] >= table.shape[1] - 60)))
+    assert len(found.groups) == 4
+    chosen = [v.call.arguments for v in variations(call, found, tile=1024, seed=1)]
+    assert all(rows.shape[1] >= table.shape[1] - 60 for table, rows in chosen)
+    assert any(table.shape[1] > 1024 for table, _ in chosen)
+
+
+def test_where_one_size_must_stay_the_others_change():
+    call = Call("", "m.py", "f", (tensor(2048, 512), tensor(96)))
+    found = asyncio.run(find_groups(call, original(lambda x, _: x.shape[0] == 2048)))
+    assert {place.size for group in found.groups for place in group} == {512, 96}
+    assert {v.call.arguments[0].shape[0] for v in variations(call, found, tile=32, seed=1)} == {2048}
+
+
 def test_when_the_original_takes_no_other_size_it_is_tried_as_recorded():
     call = Call("", "m.py", "f", (tensor(4096),))
     found = asyncio.run(find_groups(call, original(lambda x: x.shape == (4096,))))
@@ -119,6 +135,14 @@ def test_a_transposed_argument_stays_transposed_and_a_padded_row_stays_padded():
     assert b.strides[0] > 21
 
 
+def test_sizes_alike_cross_a_tile_although_one_of_them_counts_programs():
+    call = Call("", "m.py", "dropout", (tensor(1024, 1024),))
+    found = asyncio.run(find_groups(call, original(lambda x: True)))
+    chosen = variations(call, found, tile=256, seed=1, grid=frozenset({1024, 4}))
+    for axis in range(2):
+        assert any(256 < v.call.arguments[0].shape[axis] < 512 for v in chosen)
+
+
 def test_recorded_indices_stay_valid_when_the_table_shrinks():
     indices = np.arange(4096, dtype=np.int32)[::-1]
     index = tensor(4096, dtype="int32", values=ExactValues(zlib.compress(indices.tobytes())))
@@ -128,6 +152,33 @@ def test_recorded_indices_stay_valid_when_the_table_shrinks():
     values = np.frombuffer(zlib.decompress(small.values.data), dtype=np.int32)
     assert values.size == 40
     assert values.max() < 40
+
+
+def starts(*values: int) -> Tensor:
+    data = np.array(values, dtype=np.int32)
+    return tensor(len(values), dtype="int32", values=ExactValues(zlib.compress(data.tobytes())))
+
+
+def whole_numbers(found: Tensor) -> list[int]:
+    return np.frombuffer(zlib.decompress(found.values.data), dtype=np.int32).tolist()
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"), [(20, [0, 6, 6, 20]), (2048, [0, 700, 700, 2048]), (3000, [0, 700, 700, 3000])]
+)
+def test_where_rows_begin_follows_how_many_there_are(rows, expected):
+    call = Call("", "m.py", "segment_sum", (tensor(2048, 64), starts(0, 700, 700, 2048)))
+    (found, _) = (place for place in places(call))
+    _, offsets = resize(call, {found: rows}, seed=1).arguments
+    assert whole_numbers(offsets) == expected
+
+
+def test_indices_that_differ_from_each_other_still_do():
+    call = Call("", "m.py", "scatter", (tensor(512, 64), starts(*(7 * i % 512 - (i == 3) * 600 for i in range(512)))))
+    _, slots = resize(call, dict.fromkeys(places(call), 30), seed=1).arguments
+    kept = [value for value in whole_numbers(slots) if value >= 0]
+    assert len(kept) == 29
+    assert sorted(kept) == list(range(29))
 
 
 def test_an_element_count_given_beside_its_tensor_follows_it():

@@ -114,7 +114,7 @@ def _longer(call: Call, groups: Groups, grid: frozenset[int]) -> Iterator[tuple[
         sizes = [2 + index % 2 for index in range(len(groups.groups))]
         recorded = groups.groups[at][0].size
         sizes[at] = (recorded + recorded // 8 + 517) | 1
-        chosen = {place: size for group, size in zip(groups.groups, sizes, strict=True) for place in group}
+        chosen = groups.sized(sizes)
         longer = resize(call, chosen, seed=0)
         if _elements(longer) <= _ELEMENTS:
             yield "a longer loop than recorded, with a tail", longer
@@ -126,7 +126,7 @@ def _wide(call: Call, groups: Groups, grid: frozenset[int]) -> Iterator[tuple[st
     Where it holds indices, the original leaves its buffers on it; where it bounds a loop, the loop takes too long.
     """
     little = few(groups, counting(call, groups, grid))
-    chosen = {place: size for group, size in zip(groups.groups, little, strict=True) for place in group}
+    chosen = groups.sized(little)
     base = resize(call, chosen, seed=0)
     found = [path for path, value in leaves(base) if isinstance(value, Tensor) and _may_be_data(value)]
     for at in found[:_MAX_WIDE]:

@@ -5,12 +5,12 @@ A variation on which the original raises or leaves its buffers says nothing abou
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import InputOutcome
-from tritonforge.verify.resizing import SMALLEST, Place, can_resize, places, resize
+from tritonforge.verify.resizing import SMALLEST, Place, all_tensors, can_resize, places, resize
 
 SelfCheck = Callable[[Sequence[Call]], Awaitable[Sequence[InputOutcome]]]
 """Runs the original against itself on each call, and says which of them it can do at all."""
@@ -18,6 +18,8 @@ SelfCheck = Callable[[Sequence[Call]], Awaitable[Sequence[InputOutcome]]]
 _MAX_PLACES = 12
 BASE = 20
 _SMALLEST_ALONE = 2
+_LONG = 259
+_MOST_ELEMENTS = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,23 @@ class Groups:
     """Places that change together. `note` says why nothing can be changed, when there are none.
 
     `seconds`: how long one interpreted run takes whose sizes are `BASE` or a little more; 0 where it is not known.
+    `least`: for groups that the original cannot make large alone, those that must be at least as large then.
     """
 
     groups: tuple[tuple[Place, ...], ...]
     note: str = ""
     seconds: float = 0.0
+    least: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def sized(self, sizes: Sequence[int]) -> dict[Place, int]:
+        """Return the size of every place, given one for each group; what must be as large as another is made so."""
+        wanted = list(sizes)
+        for index, others in self.least.items():
+            for other in others:
+                # Sizes of one input differ, so that none hides behind another; equal ones were meant to be equal.
+                if wanted[other] < wanted[index]:
+                    wanted[other] = wanted[index] + 2 * (other + 1)
+        return {place: size for group, size in zip(self.groups, wanted, strict=True) for place in group}
 
 
 async def find_groups(call: Call, self_check: SelfCheck) -> Groups:
@@ -54,12 +68,60 @@ async def find_groups(call: Call, self_check: SelfCheck) -> Groups:
     first, second = await self_check([resize(call, base, seed=1), resize(call, equal, seed=1)])
     if first.status == "original-failed":
         if second.status == "original-failed":
-            return Groups((), f"the original fails on smaller sizes ({second.detail})")
+            some = await _resizable(call, tied, self_check)
+            return Groups(some, "" if some else f"the original fails on smaller sizes ({second.detail})")
         return Groups((found,))
     seconds = min(one.seconds for one in (first, second) if one.status != "original-failed")
-    if len(found) > _MAX_PLACES:
-        return Groups(tied, seconds=seconds)
-    return Groups(await _split(call, tied, base, self_check), seconds=seconds)
+    groups = tied if len(found) > _MAX_PLACES else await _split(call, tied, base, self_check)
+    return Groups(groups, seconds=seconds, least=await _least(call, groups, self_check))
+
+
+async def _resizable(
+    call: Call, tied: tuple[tuple[Place, ...], ...], self_check: SelfCheck
+) -> tuple[tuple[Place, ...], ...]:
+    """Return the sizes that can be small where all of them together cannot: one of them is kept as it was recorded."""
+    if len(tied) < 2 or sum(tensor.elements for tensor in all_tensors(call)) > _MOST_ELEMENTS:
+        return ()
+    rests = [tuple(group for group in tied if group is not kept) for kept in tied]
+    trials = [{place: BASE + 8 * i for i, group in enumerate(rest) for place in group} for rest in rests]
+    outcomes = await self_check([resize(call, sizes, seed=1) for sizes in trials])
+    worked = (rest for rest, one in zip(rests, outcomes, strict=False) if one.status != "original-failed")
+    return next(worked, ())
+
+
+async def _least(
+    call: Call, groups: tuple[tuple[Place, ...], ...], self_check: SelfCheck
+) -> dict[int, tuple[int, ...]]:
+    """Find the sizes that the original cannot make large alone, and those that must grow with each.
+
+    A row that is read along another's length leaves its buffer only when it is much shorter: everything else is next
+    to nothing here.
+    """
+    n = len(groups)
+    if not 1 < n <= _MAX_PLACES:
+        return {}
+    tiny = [3 + 2 * index for index in range(n)]
+
+    def with_long(long: Sequence[int]) -> Call:
+        sizes = [_LONG + 2 * i if i in long else size for i, size in enumerate(tiny)]
+        places_ = {place: size for group, size in zip(groups, sizes, strict=True) for place in group}
+        return resize(call, places_, seed=1)
+
+    first, *alone = await self_check([with_long(()), *(with_long((i,)) for i in range(n))])
+    if first.status == "original-failed":
+        return {}
+    stuck = [i for i, one in enumerate(alone) if one.status == "original-failed"]
+    pairs = [(i, j) for i in stuck for j in range(n) if i != j]
+    outcomes = await self_check([with_long(pair) for pair in pairs]) if pairs else ()
+    works = {pair for pair, one in zip(pairs, outcomes, strict=False) if one.status != "original-failed"}
+    found: dict[int, tuple[int, ...]] = {}
+    for i in stuck:
+        partners = [j for j in range(n) if (i, j) in works]
+        larger = tuple(j for j in range(n) if j != i and groups[j][0].size >= groups[i][0].size)
+        # The one of its own size, where there are several that would do.
+        partners.sort(key=lambda j, i=i: abs(groups[j][0].size - groups[i][0].size))  # type: ignore[misc]
+        found[i] = (partners[0],) if partners else larger
+    return found
 
 
 async def _split(

@@ -32,16 +32,17 @@ class Larger:
     launches: tuple[CompiledLaunch, ...]
 
 
-def larger(call: Call, groups: Groups, grid: frozenset[int]) -> Call | None:
+def larger(call: Call, groups: Groups, grid: frozenset[int], *, tail: int = 0) -> Call | None:
     """Return `call` with the sizes that its grids count four times as large; None where there are none, or too large.
 
     Args:
+        tail: how much larger they are than that.
         call: the recorded call, with its launches where they are known.
         groups: which of its sizes change together.
         grid: extents of the recorded grids.
     """
     wanted = counted(call, groups, grid) or range(len(groups.groups))
-    sizes = {place: place.size * _TIMES for index in sorted(wanted) for place in groups.groups[index]}
+    sizes = {place: place.size * _TIMES + tail for index in sorted(wanted) for place in groups.groups[index]}
     if not sizes:
         return None
     grown = replace(resize(call, sizes, seed=call.seed), launches=())

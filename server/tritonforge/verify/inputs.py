@@ -28,7 +28,7 @@ from tritonforge.domain.launch import Call, Family, Hostile
 from tritonforge.verify.grouping import Groups, SelfCheck, find_groups
 from tritonforge.verify.resizing import Path, resize
 from tritonforge.verify.scalars import flipped_flags, other_scalars
-from tritonforge.verify.sizes import beyond, counted, counting, divisible, few, heavy, past, small
+from tritonforge.verify.sizes import beyond, counted, counting, divisible, few, heavy, past, perhaps_counting, small
 from tritonforge.verify.values import (
     ALONE,
     ALONG,
@@ -83,7 +83,7 @@ def variations(
     programs = counting(call, groups, grid)
     least = few(groups, programs)
     crossing = [index for index in range(len(groups.groups)) if index not in programs]
-    in_blocks = counted(call, groups, grid)
+    in_blocks = counted(call, groups, grid) | perhaps_counting(call, groups, grid)
     for index in crossing:
         # What a grid counts in blocks goes beyond the recorded size below, where programs are counted.
         long = beyond(0 if index in in_blocks else groups.groups[index][0].size, tile)
@@ -134,7 +134,7 @@ class _Made:
         self.sizes: list[Sequence[int]] = []
 
     def resized(self, sizes: Sequence[int], changed: Call | None = None) -> Call:
-        chosen = {place: size for group, size in zip(self.groups.groups, sizes, strict=True) for place in group}
+        chosen = self.groups.sized(sizes)
         seed = self.seed + len(self.variations)
         if not chosen:
             return dataclasses.replace(changed or self.call, seed=seed, launches=())

@@ -21,6 +21,8 @@ from tritonforge.verify.signature import parameters_of
 
 _PATIENCE = Limits(seconds=25.0)
 """For an input that may never end. A run of it is repeated some times for a self-check."""
+_TAIL = 7
+"""Elements by which a size is larger than a multiple of the recorded one."""
 _ENDED = frozenset(["timeout", "memory"])
 _DIED = frozenset(["crashed"])
 
@@ -64,9 +66,14 @@ class Originals:
         """Return one of the calls at larger sizes, with what is launched for it; None where it allows none."""
         if number not in self._larger:
             call = self.calls[number]
-            grown = larger(call, await self._groups_of(number), self.grid) if call.kernel_launch is None else None
-            found = await launched_for(self.worker, self.program, grown, self.arch) if grown else None
-            self._larger[number] = Larger(grown, found) if grown and found else None
+            self._larger[number] = None
+            # Some only take sizes that divide evenly, and a tail shows more.
+            for tail in (_TAIL, 0) if call.kernel_launch is None else ():
+                grown = larger(call, await self._groups_of(number), self.grid, tail=tail)
+                found = await launched_for(self.worker, self.program, grown, self.arch) if grown else None
+                if grown and found:
+                    self._larger[number] = Larger(grown, found)
+                    break
         return self._larger[number]
 
     async def inputs(self, number: int, tile: int) -> Inputs:

@@ -62,7 +62,7 @@ async def reaching(
             if tuple(sizes) in tried:
                 continue
             tried.add(tuple(sizes))
-            chosen = {place: size for group, size in zip(groups.groups, sizes, strict=True) for place in group}
+            chosen = groups.sized(sizes)
             one = Variation(resize(call, chosen, seed=seed + len(tried)), about)
             if not affordable(one.call, sized.programs(sizes)):
                 continue

@@ -70,9 +70,11 @@ def resize(call: Call, sizes: Mapping[Place, int], *, seed: int, values: ValuePo
 
     Strides keep their order, broadcast (0) strides stay 0, padded rows stay padded. Index-like tensors keep their
     recorded values as far as the new shape holds them, folded into the smallest new extent so that they stay valid
-    indices. `values` replaces the policy of floating tensors, but for those that are outputs nobody wrote yet.
+    indices; those that differ from each other still do. Integers that only grow, up to an extent that gets another
+    size, say where rows begin: they grow up to the new size. `values` replaces the policy of floating tensors, but for
+    those that are outputs nobody wrote yet.
     """
-    smallest = min(sizes.values(), default=0)
+    room = _Room.of(sizes)
     lengths = {
         tensor.elements: _elements(_new_shape(tensor, path, sizes))
         for path, tensor in leaves(call)
@@ -81,7 +83,7 @@ def resize(call: Call, sizes: Mapping[Place, int], *, seed: int, values: ValuePo
 
     def change(path: Path, value: Value) -> Value:
         if isinstance(value, Tensor):
-            return _resized(value, path, sizes, smallest, values)
+            return _resized(value, path, sizes, room, values)
         if isinstance(value, Scalar) and type(value.value) is int:
             place = Place(path, -1, value.value)
             # An element count given beside its tensor follows the tensor.
@@ -95,6 +97,21 @@ def resize(call: Call, sizes: Mapping[Place, int], *, seed: int, values: ValuePo
         seed=seed,
         launches=(),
     )
+
+
+@dataclass(frozen=True)
+class _Room:
+    """What indices may be: below `smallest`, or, for those that say where rows begin, up to an extent's new size."""
+
+    smallest: int
+    extents: Mapping[int, int]
+
+    @classmethod
+    def of(cls, sizes: Mapping[Place, int]) -> _Room:
+        extents: dict[int, int] = {}
+        for place, size in sizes.items():
+            extents[place.size] = min(size, extents.get(place.size, size))
+        return cls(min(sizes.values(), default=0), extents)
 
 
 def map_tensors(call: Call, change: Callable[[Tensor], Tensor]) -> Call:
@@ -177,14 +194,14 @@ def _map(value: Value, path: Path, change: Callable[[Path, Value], Value]) -> Va
     return change(path, value)
 
 
-def _resized(
-    tensor: Tensor, path: Path, sizes: Mapping[Place, int], smallest: int, values: ValuePolicy | None
-) -> Tensor:
+def _resized(tensor: Tensor, path: Path, sizes: Mapping[Place, int], room: _Room, values: ValuePolicy | None) -> Tensor:
     shape = _new_shape(tensor, path, sizes)
     replaced = values if values and is_floating(tensor) and not is_unset(tensor) else None
-    if shape == tensor.shape:
+    if shape == tensor.shape and is_floating(tensor):
         return dataclasses.replace(tensor, values=replaced) if replaced else tensor
-    policy = replaced or _folded(tensor, shape, smallest)
+    policy = replaced or _folded(tensor, shape, room)
+    if shape == tensor.shape:
+        return dataclasses.replace(tensor, values=policy)
     return dataclasses.replace(tensor, shape=shape, strides=_strides(tensor, shape), offset=0, values=policy)
 
 
@@ -211,7 +228,7 @@ def _strides(tensor: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def _folded(tensor: Tensor, shape: tuple[int, ...], smallest: int) -> ValuePolicy:
+def _folded(tensor: Tensor, shape: tuple[int, ...], room: _Room) -> ValuePolicy:
     policy = tensor.values
     if is_floating(tensor):
         return Distribution() if isinstance(policy, ExactValues) else policy
@@ -220,10 +237,49 @@ def _folded(tensor: Tensor, shape: tuple[int, ...], smallest: int) -> ValuePolic
         recorded = np.frombuffer(zlib.decompress(policy.data), dtype=np.dtype(tensor.dtype))
         if recorded.size == 0:
             return Distribution("zeros")
-        kept = np.resize(recorded, wanted)
-        if tensor.dtype != "bool" and smallest > 0 and kept.size and kept.max() >= smallest:
-            kept = np.where(kept >= 0, kept % smallest, kept).astype(kept.dtype)
+        kept = recorded if tensor.dtype == "bool" else _starts(recorded, wanted, room.extents)
+        if kept is None or kept.size != wanted:
+            kept = _indices(np.resize(recorded, wanted), room.smallest)
         return ExactValues(zlib.compress(kept.tobytes()))
-    if isinstance(policy, Distribution) and policy.kind == "uniform" and smallest > 0 and policy.high >= smallest:
-        return dataclasses.replace(policy, low=min(policy.low, smallest - 1), high=float(smallest - 1))
+    if not isinstance(policy, Distribution):
+        return policy
+    if policy.kind == "offsets" and int(policy.high) in room.extents:
+        return dataclasses.replace(policy, high=float(room.extents[int(policy.high)]))
+    if policy.kind == "uniform" and room.smallest > 0 and policy.high >= room.smallest:
+        return dataclasses.replace(policy, low=min(policy.low, room.smallest - 1), high=float(room.smallest - 1))
     return policy
+
+
+def _starts(recorded: np.ndarray, wanted: int, extents: Mapping[int, int]) -> np.ndarray | None:
+    """Return where rows begin when there are more or fewer of them; None where the integers do not say that.
+
+    Fewer rows are shared out as the recorded ones were; what there is more goes to the longest stretch, so that it is
+    longer than any that was recorded.
+    """
+    if recorded.size < 2 or wanted < 2 or recorded[0] >= recorded[-1] or (np.diff(recorded) < 0).any():
+        return None
+    old = int(recorded[-1])
+    new = extents.get(old)
+    if new is None:
+        return None
+    # One stretch more or fewer: the last one is cut into nothing, or takes over what the dropped ones had.
+    kept = np.concatenate([recorded[: wanted - 1], np.full(max(wanted - recorded.size, 0) + 1, old)])[:wanted]
+    starts = kept.astype(np.int64)
+    if new <= old:
+        starts = starts * new // old
+    else:
+        longest = int(np.argmax(np.diff(starts)))
+        starts[longest + 1 :] += new - old
+    return starts.astype(recorded.dtype)
+
+
+def _indices(values: np.ndarray, smallest: int) -> np.ndarray:
+    """Return valid indices for them below `smallest`; negative ones, which often mean none, stay."""
+    if values.dtype == bool or smallest <= 0 or not values.size or values.max() < smallest:
+        return values
+    positive = values >= 0
+    distinct, ranks = np.unique(values[positive], return_inverse=True)
+    folded = values.copy()
+    alone = distinct.size == ranks.size and distinct.size <= smallest
+    folded[positive] = ranks if alone else values[positive] % smallest
+    return folded

@@ -49,10 +49,28 @@ def beyond(recorded: int, tile: int) -> int:
 
 
 def counting(call: Call, groups: Groups, grid: frozenset[int]) -> frozenset[int]:
-    """Return which groups count programs one by one, not elements of a tile: they have no tile to cross."""
+    """Return which groups count programs one by one, not elements of a tile: they have no tile to cross.
+
+    Where a call was recorded with several sizes alike, it cannot be told which of them a grid counts: none, then.
+    """
+    return _one_by_one(call, groups, grid) - _alike(groups)
+
+
+def perhaps_counting(call: Call, groups: Groups, grid: frozenset[int]) -> frozenset[int]:
+    """Return which groups may count programs one by one, and may be crossing tiles as well."""
+    return _one_by_one(call, groups, grid) & _alike(groups)
+
+
+def _one_by_one(call: Call, groups: Groups, grid: frozenset[int]) -> frozenset[int]:
     named = {index for index, group in enumerate(groups.groups) if _is_grid(group, grid)}
     counted = {index for count in counts(call, groups, grid) for index, block in count.factors if block == 1}
     return frozenset(named | counted)
+
+
+def _alike(groups: Groups) -> frozenset[int]:
+    """Return the groups whose recorded size another group has, too."""
+    sizes = [group[0].size for group in groups.groups]
+    return frozenset(index for index, size in enumerate(sizes) if sizes.count(size) > 1)
 
 
 def _is_grid(group: Sequence[Place], grid: frozenset[int]) -> bool:
@@ -113,7 +131,7 @@ def _past(call: Call, groups: Groups, count: Count) -> Past | None:
             sizes[index] = max(math.ceil(sizes[index] * share) // block, 1) * block + block // 2 + 1
         now = programs_of(sizes, count)
         about = f"{now} programs along one extent of the grid: the recorded {count.programs} take long"
-    chosen = {place: size for group, size in zip(groups.groups, sizes, strict=True) for place in group}
+    chosen = groups.sized(sizes)
     if sum(tensor.elements for tensor in all_tensors(resize(call, chosen, seed=0))) > _ELEMENTS:
         return None
     return Past(sizes, about)
