@@ -1,7 +1,7 @@
 import pytest
 from compilation_golden import artefacts, compilations, measured, nsight
 
-from tritonforge.compilation import architecture, occupancy
+from tritonforge.compilation import architecture, occupancy, waves
 from tritonforge.compilation.resources import read_resources, spilled_bytes
 from tritonforge.domain.compilation import Resources
 
@@ -87,4 +87,57 @@ def test_a_kernel_for_an_amd_gpu_is_read_as_far_as_its_assembly_says():
 
 def test_amd_resources_come_from_the_assembly():
     assembly = "    .vgpr_count:     96\n    .vgpr_spill_count: 3\n"
-    assert read_resources(assembly, {"shared": "512"}, "", None) == Resources(96, 12, 512)
+    assert read_resources(assembly, {"shared": "512"}, "", None) == Resources(96, 12, 512, None, 512)
+    more = assembly + "  - .agpr_count:     32\n    .sgpr_count: 40\n    .group_segment_fixed_size: 128\n"
+    assert read_resources(more, {"shared": "512"}, "", None) == Resources(96, 12, 640, 128, 512, 32, 40)
+
+
+def test_static_and_dynamic_shared_memory_are_told_apart():
+    dump = " Function kern:\n  REG:40 STACK:0 SHARED:1536 LOCAL:0\n"
+    found = read_resources(dump, {"name": "kern", "shared": "4096"}, "", SM_90)
+    assert (found.static_shared_bytes, found.dynamic_shared_bytes, found.shared_bytes) == (512, 4096, 4608)
+    unknown = read_resources(dump, {"name": "kern"}, "", SM_90)
+    assert unknown.dynamic_shared_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("resources", "warps", "arch", "step"),
+    [
+        # 5 programs of 4 warps are 20 warps: 5 on each scheduler, which leaves them 102 registers, in units of 8.
+        ((120, 0), 4, "sm_90", (5, 96, 47104 - 1024 - 512, ("registers",))),
+        ((32, 99 * 1024), 4, "sm_80", (2, 255, 82 * 1024 - 1024, ("shared-memory",))),
+        ((255, 227 * 1024), 4, "sm_90", (2, 255, 113 * 1024, ("shared-memory",))),
+        ((255, 227 * 1024), 8, "sm_90", (2, 128, 113 * 1024, ("registers", "shared-memory"))),
+    ],
+)
+def test_the_next_step_of_occupancy_says_what_must_shrink_and_to_what(resources, warps, arch, step):
+    registers, shared = resources
+    machine = architecture(arch)
+    found = occupancy(Resources(registers, 0, shared), warps, machine)
+    next_step = found.next_step
+    assert (next_step.programs_per_sm, next_step.registers, next_step.shared_bytes, next_step.exceeded) == step
+    allowed = Resources(min(registers, step[1]), 0, min(shared, step[2]))
+    assert occupancy(allowed, warps, machine).programs_per_sm >= step[0]
+    for broken in (Resources(step[1] + 1, 0, 0), Resources(16, 0, step[2] + 1)):
+        if broken.registers <= 255:
+            assert occupancy(broken, warps, machine).programs_per_sm < step[0]
+
+
+def test_a_full_sm_has_no_next_step():
+    assert occupancy(Resources(32, 0, 0), 4, SM_90).next_step is None
+    assert occupancy(Resources(16, 0, 0), 1, SM_90).next_step is None  # 32 programs are the most
+
+
+def test_waves_count_the_last_partial_one():
+    found = waves(programs=1000, programs_per_sm=2, sms=132)
+    assert (found.slots, found.full, found.tail_programs, found.busy_sms) == (264, 3, 208, 1.0)
+    assert found.waves == pytest.approx(1000 / 264)
+    assert found.efficiency == pytest.approx(1000 / (4 * 264))
+
+
+def test_whole_waves_have_no_tail_and_small_grids_leave_sms_idle():
+    assert waves(528, 4, 132).tail_programs == 0
+    assert waves(528, 4, 132).efficiency == 1.0
+    few = waves(33, 4, 132)
+    assert (few.full, few.tail_programs, few.busy_sms) == (0, 33, 0.25)
+    assert waves(0, 4, 132) is None

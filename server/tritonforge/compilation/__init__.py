@@ -2,5 +2,6 @@
 
 from tritonforge.compilation.architectures import Architecture, architecture, occupancy
 from tritonforge.compilation.reader import read
+from tritonforge.compilation.waves import waves
 
-__all__ = ["Architecture", "architecture", "occupancy", "read"]
+__all__ = ["Architecture", "architecture", "occupancy", "read", "waves"]

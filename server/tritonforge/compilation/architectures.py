@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tritonforge.domain.compilation import Occupancy, Resources
+from tritonforge.domain.compilation import Occupancy, OccupancyStep, Resources
 
 Limiter = Literal["registers", "shared-memory", "warps", "programs"]
+Exceeded = Literal["registers", "shared-memory"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,9 @@ _ARCHITECTURES = {
     # most 32 workgroups.
     "gfx90a": Architecture("gfx90a", 4 * 512 * 64, 8 * 64, 512, 32, 32, 64 * _KIB, 64 * _KIB, 0, 512, warp=64),
     "gfx942": Architecture("gfx942", 4 * 512 * 64, 8 * 64, 512, 32, 32, 64 * _KIB, 64 * _KIB, 0, 512, warp=64),
+    # AMD "CDNA 4" instruction set architecture guide: as CDNA 3, with 160 KiB of local data share in units of 1,280
+    # bytes.
+    "gfx950": Architecture("gfx950", 4 * 512 * 64, 8 * 64, 512, 32, 32, 160 * _KIB, 160 * _KIB, 0, 1280, warp=64),
 }
 
 
@@ -93,22 +97,7 @@ def occupancy(resources: Resources, num_warps: int, arch: Architecture) -> Occup
     """
     if num_warps < 1 or num_warps > arch.warps or resources.registers < 0:
         return None
-    by_warps = arch.warps // num_warps
-    by_registers = by_warps
-    if resources.registers:
-        per_warp = _up(resources.registers * arch.warp, arch.register_unit)
-        per_scheduler = arch.registers // arch.schedulers // per_warp
-        by_registers = per_scheduler * arch.schedulers // num_warps
-    shared = _up(resources.shared_bytes + arch.shared_reserved, arch.shared_unit)
-    by_shared = arch.shared_bytes // shared if shared and resources.shared_bytes <= arch.shared_per_program else 0
-    if not shared:
-        by_shared = arch.programs
-    limits: dict[Limiter, int] = {
-        "warps": by_warps,
-        "programs": arch.programs,
-        "registers": by_registers,
-        "shared-memory": by_shared,
-    }
+    limits = _limits(resources.registers, resources.shared_bytes, num_warps, arch)
     programs = min(limits.values())
     if programs < 1:
         return None
@@ -116,7 +105,42 @@ def occupancy(resources: Resources, num_warps: int, arch: Architecture) -> Occup
     order: tuple[Limiter, ...] = ("warps", "registers", "shared-memory", "programs")
     limiter = next(name for name in order if limits[name] == programs)
     warps = programs * num_warps
-    return Occupancy(warps / arch.warps, programs, warps, limiter)
+    step = _next_step(resources, num_warps, arch, programs)
+    return Occupancy(warps / arch.warps, programs, warps, limiter, step)
+
+
+def _limits(registers: int, shared_bytes: int, num_warps: int, arch: Architecture) -> dict[Limiter, int]:
+    by_warps = arch.warps // num_warps
+    by_registers = by_warps
+    if registers:
+        per_warp = _up(registers * arch.warp, arch.register_unit)
+        per_scheduler = arch.registers // arch.schedulers // per_warp
+        by_registers = per_scheduler * arch.schedulers // num_warps
+    shared = _up(shared_bytes + arch.shared_reserved, arch.shared_unit)
+    by_shared = arch.shared_bytes // shared if shared and shared_bytes <= arch.shared_per_program else 0
+    if not shared:
+        by_shared = arch.programs
+    return {"warps": by_warps, "programs": arch.programs, "registers": by_registers, "shared-memory": by_shared}
+
+
+def _next_step(resources: Resources, num_warps: int, arch: Architecture, programs: int) -> OccupancyStep | None:
+    """Return what the next larger number of programs on an SM takes, or None when nothing makes room for it."""
+    target = programs + 1
+    if target > arch.programs or target * num_warps > arch.warps:
+        return None
+    warps_per_scheduler = _up(target * num_warps, arch.schedulers) // arch.schedulers
+    per_warp = arch.registers // arch.schedulers // warps_per_scheduler // arch.register_unit * arch.register_unit
+    registers = min(per_warp // arch.warp, arch.registers_per_thread)
+    shared = arch.shared_bytes // target // arch.shared_unit * arch.shared_unit - arch.shared_reserved
+    shared = min(shared, arch.shared_per_program)
+    if registers < 1 or shared < 0:
+        return None
+    used: tuple[tuple[Exceeded, int, int], ...] = (
+        ("registers", resources.registers, registers),
+        ("shared-memory", resources.shared_bytes, shared),
+    )
+    exceeded = tuple(name for name, now, most in used if now > most)
+    return OccupancyStep(target, target * num_warps / arch.warps, registers, shared, exceeded)
 
 
 def _up(value: int, unit: int) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tritonforge.compilation.instruction import Instruction
 from tritonforge.compilation.locations import Frame
 
 _MARK = re.compile(r'^\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
@@ -18,17 +18,6 @@ _ARRAY = re.compile(r"^\s*\[R(?!1[\].+])\d+")
 
 Span = tuple[int, int]
 """Indexes into the instruction stream, the end excluded."""
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """One instruction: `frames` innermost first, `target` the label it branches to (None: no branch)."""
-
-    frames: tuple[Frame, ...]
-    mnemonic: str
-    modifiers: str
-    operands: str
-    target: str | None
 
 
 def read_stream(sass: str) -> tuple[list[Instruction], dict[str, int]]:
@@ -67,7 +56,7 @@ def main_loops(instructions: Sequence[Instruction], labels: dict[str, int], line
     loops: list[Span] = []
     for index, instruction in enumerate(instructions):
         start = labels.get(instruction.target or "")
-        if instruction.mnemonic.startswith("BRA") and start is not None and start < index:
+        if instruction.mnemonic.startswith(("BRA", "s_cbranch", "s_branch")) and start is not None and start < index:
             loops.append((start, index + 1))
     sources = {loop: {line for line in lines[loop[0] : loop[1]] if line is not None} for loop in loops}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 Frame = tuple[str, int]
 """A file as the compiler names it, and a 1-based line."""
@@ -35,6 +36,7 @@ class Locations:
         return _resolve(text, {}, self.frames, 0)
 
 
+@lru_cache(maxsize=8)
 def read_locations(text: str, file: str) -> Locations:
     """Read the `#loc… = loc(…)` aliases of an MLIR module."""
     raw = {m[1]: m[2] for m in _ALIAS.finditer(text)}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 _OPERATION = re.compile(r'^(?:(%[^=]*?) = )?"?([a-zA-Z_][\w]*(?:\.[\w]+)+|module)"?(?=[\s("<{@%:]|$)(.*)$')
 _VALUE = re.compile(r"%[\w.$-]+(?:#\d+)?")
@@ -46,10 +47,11 @@ class Type:
 
 @dataclass
 class Operation:
-    """One operation. `text` is what stands between its name and its types, `types` the text of those.
+    """One operation.
 
-    `regions` holds the operations of each region in order, blocks one after the other; `arguments` the names of the
-    values that each region's first block takes.
+    `text` is what stands between its name and its types, `types` the text of those, `attributes` what stands behind its
+    last region. `regions` holds the operations of each region in order, blocks one after the other; `arguments` the
+    names of the values that each region's first block takes.
     """
 
     name: str
@@ -57,10 +59,11 @@ class Operation:
     text: str
     types: str = ""
     location: str = ""
+    attributes: str = ""
     regions: list[list[Operation]] = field(default_factory=list)
     arguments: list[tuple[str, ...]] = field(default_factory=list)
 
-    @property
+    @cached_property
     def operands(self) -> tuple[str, ...]:
         """Names of the values it reads, in order."""
         return tuple(_VALUE.findall(self.text))
@@ -81,6 +84,11 @@ def element_bytes(name: str) -> float:
 
 def read_types(text: str) -> list[Type]:
     """Read every tensor, descriptor and scalar type of a type list, in order."""
+    return list(_types(text))
+
+
+@lru_cache(maxsize=4096)
+def _types(text: str) -> tuple[Type, ...]:
     found: list[Type] = []
     for part in _split_types(text):
         tensor = _DESCRIPTOR.search(part) or _TENSOR.search(part)
@@ -89,11 +97,12 @@ def read_types(text: str) -> list[Type]:
             found.append(Type(shape, tensor[2].removeprefix("!tt.")))
         elif (scalar := _SCALAR.match(part)) is not None:
             found.append(Type((), scalar[1].removeprefix("!tt.")))
-    return found
+    return tuple(found)
 
 
+@lru_cache(maxsize=4)
 def read_operations(text: str) -> list[Operation]:
-    """Read a module's operations; those of its functions are in their regions."""
+    """Read a module's operations; those of its functions are in their regions. Not to be changed: they are shared."""
     root = Operation("root", (), "", regions=[[]])
     open_operations = [root]
     for raw in text.splitlines():
@@ -111,6 +120,7 @@ def read_operations(text: str) -> list[Operation]:
             continue
         found = _OPERATION.match(line)
         if not found:
+            _open_further_region(line, open_operations)
             continue
         operation = _operation(found[1], found[2], found[3])
         open_operations[-1].regions[-1].append(operation)
@@ -118,6 +128,16 @@ def read_operations(text: str) -> list[Operation]:
             operation.regions.append([])
             open_operations.append(operation)
     return root.regions[0]
+
+
+def _open_further_region(line: str, open_operations: list[Operation]) -> None:
+    """Take `default {` or `partition0(%a: …) num_warps(4) {` for a further region of the operation before it."""
+    siblings = open_operations[-1].regions[-1]
+    if not line.endswith("{") or not siblings:
+        return
+    siblings[-1].regions.append([])
+    siblings[-1].arguments.append(tuple(_VALUE.findall(re.sub(r"loc\([^%]*?\)", "", line))))
+    open_operations.append(siblings[-1])
 
 
 def _operation(results: str | None, name: str, rest: str) -> Operation:
@@ -157,6 +177,7 @@ def _close(line: str, open_operations: list[Operation]) -> None:
         operation.location = line[at:]
         line = line[:at]
     tail = line.lstrip("})").strip()
+    operation.attributes = tail
     if tail.startswith(":"):
         operation.types = tail[1:].strip()
     elif " : " in tail:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 from tritonforge.compilation.architectures import architecture, occupancy
 from tritonforge.compilation.extremes import read_extremes
+from tritonforge.compilation.facts import read_blocks_and_loops
 from tritonforge.compilation.formats import read_formats
+from tritonforge.compilation.machine import read_machine
 from tritonforge.compilation.resources import read_resources
-from tritonforge.compilation.sass import TensorPath, read_instructions, tensor_path
+from tritonforge.compilation.sass import count_lines, tensor_path_of
 from tritonforge.compilation.ttir import inlined_callers, read_work
-from tritonforge.domain.compilation import Compilation, Work
+from tritonforge.domain.compilation import Compilation, LineInstructions, Resources, Work
 from tritonforge.domain.launch import Scalar
 from tritonforge.domain.messages import CompiledLaunch
 from tritonforge.domain.semantics import Semantics
 from tritonforge.domain.source import Range
+from tritonforge.domain.weighting import executed_by_line
 
 
 def read(
@@ -48,29 +50,52 @@ def read(
     resources = read_resources(texts.get("resources", ""), compiled.metadata, sass, arch)
     work = read_work(ttir, launch, kernel_file_path)
     first = source_range.start.line if source_range is not None else launch.kernel_line or None
-    callers = inlined_callers(ttir, kernel_file_path)
+    machine = read_machine(sass, kernel_file_path, inlined_callers(ttir, kernel_file_path), first)
+    lines = _weighted(count_lines(machine), work, facts.num_warps, arch.warp if arch else 32, resources)
+    blocks = read_blocks_and_loops(
+        texts,
+        launch,
+        kernel_file_path,
+        arch=compiled.arch,
+        num_stages=facts.num_stages,
+        machine=machine,
+        instructions=lines,
+        work=work,
+    )
     return replace(
         facts,
         resources=resources,
         occupancy=occupancy(resources, facts.num_warps, arch) if resources and arch else None,
-        instructions=read_instructions(sass, kernel_file_path, callers=callers, default_line=first),
+        instructions=lines,
         work=work,
-        tensor_path=_tensor_path(texts, work),
+        tensor_path=tensor_path_of(machine, has_dot=work is not None and work.dot_tile is not None),
         semantics=_semantics(ttir, compiled, kernel_file_path) if ttir else None,
+        **(vars(blocks) if blocks is not None else {}),
     )
+
+
+def _weighted(
+    lines: Mapping[int, LineInstructions], work: Work | None, num_warps: int, lanes: int, resources: Resources | None
+) -> dict[int, LineInstructions]:
+    """Add how often instructions run, and leave out spills of a kernel whose registers all fit."""
+    executed = executed_by_line(lines, work, num_warps, lanes) if work is not None else {}
+    fits = resources is not None and resources.spill_bytes == 0
+    found = {}
+    for number, line in lines.items():
+        known = work is not None and (number not in work.lines or work.lines[number].exact)
+        spills = (0, 0) if fits else (line.spill_stores, line.spill_loads)
+        found[number] = replace(
+            line,
+            executed=executed.get(number) if known else None,
+            spill_stores=spills[0],
+            spill_loads=spills[1],
+        )
+    return found
 
 
 def _semantics(ttir: str, compiled: CompiledLaunch, file: str) -> Semantics:
     dots, sums = read_formats(ttir, file)
     return Semantics(read_extremes(ttir, compiled.launch, file), dots, sums)
-
-
-def _tensor_path(texts: Mapping[str, str], work: Work | None) -> TensorPath:
-    has_dot = work is not None and work.dot_tile is not None
-    sass = texts.get("sass", "")  # AMD's assembly arrives under the same name
-    if re.search(r"\bv_mfma_", sass):
-        return "mfma"
-    return tensor_path(sass, has_dot=has_dot)
 
 
 def _option(compiled: CompiledLaunch, name: str, default: int) -> int:

@@ -11,7 +11,11 @@ from tritonforge.domain.compilation import Resources
 _USAGE = re.compile(r"Function\s+(?P<name>[^\s:]+):\s*\n\s*(?P<fields>[^\n]*REG:[^\n]*)")
 _FIELD = re.compile(r"(\w+)(?:\[\d+\])?:(\d+)")
 _RELOAD = re.compile(r"\bLDL(?:\.\w+)* \w+, \[R1(?:\.\w+)?(?:\+-?0x[0-9a-f]+)?\]")
-_AMD = {"registers": r"\.vgpr_count:\s*(\d+)", "spills": r"\.vgpr_spill_count:\s*(\d+)"}
+_AMD = {
+    "registers": r"\.vgpr_count:\s*(\d+)", "spills": r"\.vgpr_spill_count:\s*(\d+)",
+    "accumulators": r"\.agpr_count:\s*(\d+)", "scalars": r"\.sgpr_count:\s*(\d+)",
+    "static": r"\.group_segment_fixed_size:\s*(\d+)",
+}  # fmt: skip
 
 
 def read_resources(dump: str, metadata: Mapping[str, str], sass: str, arch: Architecture | None) -> Resources | None:
@@ -33,7 +37,9 @@ def read_resources(dump: str, metadata: Mapping[str, str], sass: str, arch: Arch
     if static >= reserved:
         static -= reserved
     stack = max(int(fields.get("STACK", 0)), int(fields.get("LOCAL", 0)))
-    return Resources(int(fields.get("REG", 0)), spilled_bytes(stack, sass), static + (shared or 0))
+    return Resources(
+        int(fields.get("REG", 0)), spilled_bytes(stack, sass), static + (shared or 0), static, shared, 0, None
+    )
 
 
 def spilled_bytes(stack: int, sass: str) -> int:
@@ -48,12 +54,20 @@ def spilled_bytes(stack: int, sass: str) -> int:
 
 
 def _read_amd(dump: str, shared: int | None) -> Resources | None:
-    found = {key: re.search(pattern, dump) for key, pattern in _AMD.items()}
-    registers = found["registers"]
-    if registers is None:
+    found = {key: int(m[1]) for key, pattern in _AMD.items() if (m := re.search(pattern, dump))}
+    if "registers" not in found:
         return None
-    spills = found["spills"]
-    return Resources(int(registers[1]), 4 * int(spills[1]) if spills else 0, shared or 0)
+    # Triton asks for its shared memory when it launches; what the metadata of the assembly has on top is static.
+    static = found.get("static")
+    return Resources(
+        found["registers"],
+        4 * found.get("spills", 0),
+        (static or 0) + (shared or 0),
+        static,
+        shared,
+        found.get("accumulators"),
+        found.get("scalars"),
+    )
 
 
 def _number(text: str | None) -> int | None:

@@ -1,126 +1,110 @@
-"""Machine instructions of NVIDIA GPUs, per source line, from `nvdisasm -gi -c`."""
+"""Machine instructions per source line: counts by class, access widths, math functions, spills."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from tritonforge.compilation.flow import Instruction, Span, main_loops, rare_paths, read_stream
-from tritonforge.compilation.locations import Frame, user_line
+from tritonforge.compilation.locations import Frame
+from tritonforge.compilation.machine import Machine, access_width, read_machine
 from tritonforge.domain.compilation import LineInstructions
 from tritonforge.domain.instructions import TCGEN05, classify
 
 TensorPath = Literal["none", "fma", "mma", "wgmma", "tcgen05", "mfma"]
 
-
 _ACCESSES = frozenset({"LDGSTS", "RED", "REDG", "ATOM", "ATOMG"})
+_IDLE = frozenset({"NOP", "s_nop"})
+_WIDE = {"load_global": "load", "store_global": "store", "atomic": "atomic", "async_copy": "async-copy"}
 
 
 def read_instructions(
     sass: str, file: str, *, callers: Mapping[Frame, Sequence[int]] | None = None, default_line: int | None = None
 ) -> dict[int, LineInstructions]:
-    """Count the instructions of each line of `file`, library frames inlined into it included.
+    """Count the instructions of each line of `file`, library frames inlined into it included (see `read_machine`)."""
+    return count_lines(read_machine(sass, file, callers, default_line))
 
-    Newer compilers write the whole inlining chain (`line 216 inlined at "user.py", line 16`); older ones only the
-    innermost frame. For those, `callers` gives the user's lines that may have inlined a frame (see
-    `ttir.inlined_callers`); of several the one nearest in the instruction stream is charged. What cannot be placed is
-    charged to the user's line before it, at first to `default_line`, and dropped without one.
-    """
+
+def count_lines(machine: Machine) -> dict[int, LineInstructions]:
+    """Count the instructions of each line."""
     counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
     looped: defaultdict[int, Counter[str]] = defaultdict(Counter)
     rare: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    functions: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    spills: defaultdict[int, Counter[str]] = defaultdict(Counter)
     widths: defaultdict[int, list[int]] = defaultdict(list)
-    stream, labels = read_stream(sass)
-    lines = _lines(stream, file, callers or {}, default_line)
-    in_loop = _covered(main_loops(stream, labels, lines))
-    in_rare = _covered(rare_paths(stream, labels))
-    for index, (line, instruction) in enumerate(zip(lines, stream, strict=True)):
-        if line is None or instruction.mnemonic == "NOP":
+    for index, (line, instruction, kind) in enumerate(zip(machine.lines, machine.stream, machine.kinds, strict=True)):
+        if line is None or instruction.mnemonic in _IDLE:
             continue
-        kind = classify(instruction.mnemonic)
         counts[line][kind] += 1
-        if index in in_rare:
+        if index in machine.in_rare:
             rare[line][kind] += 1
-        elif index in in_loop:
+        elif index in machine.in_loop:
             looped[line][kind] += 1
-        if kind in {"load_global", "store_global"} or instruction.mnemonic in _ACCESSES:
-            widths[line].append(access_width(instruction.modifiers))
+        if function := machine.function(index):
+            functions[line][function] += 1
+        if index in machine.spills:
+            spills[line][kind] += 1
+        if _has_width(machine, index):
+            widths[line].append(machine.width(index))
     return {
-        line: LineInstructions(dict(c), tuple(sorted(widths[line])), dict(looped[line]), dict(rare[line]))
+        line: LineInstructions(
+            dict(c),
+            tuple(sorted(widths[line])),
+            dict(looped[line]),
+            dict(rare[line]),
+            dict(functions[line]),
+            spills[line]["store_local"],
+            spills[line]["load_local"],
+        )
         for line, c in sorted(counts.items())
     }
+
+
+def access_widths(machine: Machine) -> dict[tuple[int, str], frozenset[int]]:
+    """Return the bytes of one lane's accesses that each line makes, by line and kind as `GlobalAccess` names it."""
+    found: defaultdict[tuple[int, str], set[int]] = defaultdict(set)
+    for index, (line, kind) in enumerate(zip(machine.lines, machine.kinds, strict=True)):
+        if line is not None and kind in _WIDE and _has_width(machine, index):
+            found[line, _WIDE[kind]].add(machine.width(index))
+    return {key: frozenset(widths) for key, widths in found.items()}
+
+
+def _has_width(machine: Machine, index: int) -> bool:
+    kind, mnemonic = machine.kinds[index], machine.stream[index].mnemonic
+    if machine.amd:
+        return kind in _WIDE and not mnemonic.startswith("ds_")
+    return kind in {"load_global", "store_global"} or mnemonic in _ACCESSES
 
 
 def instruction_lines(
     sass: str, file: str, *, callers: Mapping[Frame, Sequence[int]] | None = None, default_line: int | None = None
 ) -> list[tuple[str, int | None]]:
     """Return mnemonic and line of `file` of every instruction in order, placed as `read_instructions` places them."""
-    stream, _ = read_stream(sass)
-    lines = _lines(stream, file, callers or {}, default_line)
-    return [(instruction.mnemonic, line) for instruction, line in zip(stream, lines, strict=True)]
-
-
-def _covered(spans: Iterable[Span]) -> set[int]:
-    return {index for start, end in spans for index in range(start, end)}
-
-
-def access_width(modifiers: str) -> int:
-    """Return the bytes that one lane moves: `.64` → 8, `.128` → 16, `.U8` → 1, nothing → 4."""
-    for part in modifiers.split("."):
-        if part in {"U8", "S8"}:
-            return 1
-        if part in {"U16", "S16"}:
-            return 2
-        if part in {"64", "128", "256"}:
-            return int(part) // 8
-    return 4
+    machine = read_machine(sass, file, callers, default_line)
+    return [(instruction.mnemonic, line) for instruction, line in zip(machine.stream, machine.lines, strict=True)]
 
 
 def tensor_path(sass: str, *, has_dot: bool) -> TensorPath:
     """Return the instruction family that the kernel's dots use; `fma` when it has dots but no matrix instruction."""
-    mnemonics = {instruction.mnemonic for instruction in read_stream(sass)[0]}
-    if mnemonics.intersection(TCGEN05):
+    return tensor_path_of(read_machine(sass, ""), has_dot=has_dot)
+
+
+def tensor_path_of(machine: Machine, *, has_dot: bool) -> TensorPath:
+    """Return the instruction family that the kernel's dots use; `fma` when it has dots but no matrix instruction."""
+    kinds = set(machine.kinds)
+    if machine.amd and "mma" in kinds:
+        return "mfma"
+    if any(instruction.mnemonic in TCGEN05 for instruction in machine.stream):
         return "tcgen05"
-    kinds = {classify(mnemonic) for mnemonic in mnemonics}
     if "wgmma" in kinds:
         return "wgmma"
     if "mma" in kinds:
         return "mma"
-    return "fma" if has_dot and mnemonics else "none"
+    return "fma" if has_dot and machine.stream else "none"
 
 
-def _lines(
-    stream: Sequence[Instruction],
-    file: str,
-    callers: Mapping[Frame, Sequence[int]],
-    default_line: int | None,
-) -> list[int | None]:
-    own = [user_line(instruction.frames, file) for instruction in stream]
-    after: list[int | None] = [None] * len(own)
-    upcoming: int | None = None
-    for i in range(len(own) - 1, -1, -1):
-        upcoming = own[i] if own[i] is not None else upcoming
-        after[i] = upcoming
-    lines: list[int | None] = []
-    before = default_line
-    for i, instruction in enumerate(stream):
-        line = own[i]
-        if line is None:
-            candidates = callers.get(instruction.frames[0], ()) if instruction.frames else ()
-            line = _nearest(candidates, before, after[i])
-        before = line
-        lines.append(line)
-    return lines
-
-
-def _nearest(candidates: Sequence[int], before: int | None, after: int | None) -> int | None:
-    """Return the line that inlined a frame: a neighbour in the stream that may have inlined it, else the closest."""
-    if not candidates:
-        return before if before is not None else after
-    for neighbour in (before, after):
-        if neighbour in candidates:
-            return neighbour
-    if before is None:
-        return candidates[0]
-    return min(candidates, key=lambda line: abs(line - before))
+__all__ = [
+    "TensorPath", "access_width", "access_widths", "classify", "count_lines", "instruction_lines", "read_instructions",
+    "tensor_path", "tensor_path_of",
+]  # fmt: skip

@@ -25,6 +25,9 @@ class LineTally:
     unmasked: float = 0.0
     accessed: float = 0.0
     pointers: set[str] = field(default_factory=set)
+    exact: bool = True
+    trips: list[float] = field(default_factory=list)
+    """Trip counts of the loop that starts on the line, each time that it is entered; empty where none is known."""
 
 
 @dataclass
@@ -57,6 +60,8 @@ def combine(walks: Sequence[Tally]) -> Work:
             moved_bytes=sum(p.moved_bytes for p in parts) / n,
             pointers=tuple(sorted({name for p in parts for name in p.pointers})),
             atomic_targets=max(p.atomic_targets for p in parts),
+            exact=all(p.exact for p in parts),
+            trips=_mean([n for p in parts for n in p.trips]),
         )
     dots = [walk.dot for walk in walks if walk.dot]
     dot = max(dots) if dots else None
@@ -67,3 +72,7 @@ def combine(walks: Sequence[Tally]) -> Work:
         dot_tile=dot[1] if dot else None,
         dot_dtype=dot[2] if dot else None,
     )
+
+
+def _mean(numbers: Sequence[float]) -> float | None:
+    return sum(numbers) / len(numbers) if numbers else None

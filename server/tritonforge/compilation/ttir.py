@@ -39,6 +39,8 @@ class _Walk:
     tensors: Mapping[str, Tensor]
     tally: Tally = field(default_factory=Tally)
     depth: int = 0
+    uncertain: int = 0
+    """How many loops and branches around the present place run an unknown number of times."""
 
 
 def read_work(ttir: str, launch: RecordedLaunch, file: str) -> Work | None:
@@ -161,7 +163,9 @@ def _for(operation: Operation, env: Environment, walk: _Walk, times: float, nest
     if not (isinstance(low.base, int) and isinstance(high.base, int) and isinstance(step.base, int) and step.base):
         trips, middle = GUESSED_TRIPS, None
         walk.tally.exact = False
+        uncertain = 1
     else:
+        uncertain = 0
         trips = float(max(0, -(-(high.base - low.base) // step.base)))
         middle = low.base + step.base * (int(trips) // 2)
     if low.varies or high.varies or step.varies:
@@ -171,10 +175,14 @@ def _for(operation: Operation, env: Environment, walk: _Walk, times: float, nest
     carried = re.findall(r"(%[\w.$-]+) = (%[\w.$#-]+)", head[5] or "")
     for name, start in carried:
         inner[name] = _carried(env.get(start, UNKNOWN))
-    _line(operation, walk, times * max(trips, 1.0))
+    walk.uncertain += uncertain
+    line = _line(operation, walk, times * max(trips, 1.0))
+    if line is not None and not walk.uncertain:
+        line.trips.append(trips)
     walk.tally.iterations = max(walk.tally.iterations, nest * trips)
     if trips:
         _region(operation.regions[0], inner, walk, times * trips, nest * trips)
+    walk.uncertain -= uncertain
     for result, (_, start) in zip(operation.results, carried, strict=False):
         env[result] = _carried(env.get(start, UNKNOWN))
 
@@ -187,9 +195,11 @@ def _carried(start: Known) -> Known:
 def _while(operation: Operation, env: Environment, walk: _Walk, times: float, nest: float) -> None:
     walk.tally.exact = False
     walk.tally.iterations = max(walk.tally.iterations, nest * GUESSED_TRIPS)
+    walk.uncertain += 1
     _line(operation, walk, times * GUESSED_TRIPS)
     for region in operation.regions:
         _region(region, dict(env), walk, times * GUESSED_TRIPS, nest * GUESSED_TRIPS)
+    walk.uncertain -= 1
 
 
 def _if(operation: Operation, env: Environment, walk: _Walk, times: float, nest: float) -> None:
@@ -202,11 +212,13 @@ def _if(operation: Operation, env: Environment, walk: _Walk, times: float, nest:
         shares = [0.5] * len(operation.regions)
     else:
         shares = [1.0, 0.0] if condition.base else [0.0, 1.0]
+    walk.uncertain += condition.base is None
     yields = [
         _region(region, dict(env), walk, times * share, nest)
         for region, share in zip(operation.regions, shares, strict=False)
         if share
     ]
+    walk.uncertain -= condition.base is None
     for index, result in enumerate(operation.results):
         options = {values[index] for values in yields if index < len(values)}
         env[result] = options.pop() if len(options) == 1 else UNKNOWN
@@ -233,6 +245,7 @@ def _line(operation: Operation, walk: _Walk, times: float) -> LineTally | None:
         return None
     line = walk.tally.lines[number]
     line.executions = max(line.executions, times)
+    line.exact = line.exact and not walk.uncertain
     return line
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from tritonforge.compilation.divisors import Divisor, divisor_of
 from tritonforge.compilation.mlir import Operation
 
 Number = int | float
@@ -18,7 +19,9 @@ class Known:
 
     `base` is the value of the first lane, `strides` the step along each dimension (None: not known, data dependent),
     `shape` the block's extents. For an address they count elements from the argument `pointer`. `share` is, for a
-    mask, the part of its lanes that are on. `varies` tells that it depends on the program id or a loop variable.
+    mask, the part of its lanes that are on. `varies` tells that it depends on the program id or a loop variable,
+    `loaded` that it was computed from what a load returned. `divisor` is a power of two that divides the first lane in
+    every program and iteration (see `divisors`).
     """
 
     base: Number | None = None
@@ -27,6 +30,8 @@ class Known:
     pointer: str | None = None
     share: float | None = None
     varies: bool = False
+    loaded: bool = False
+    divisor: Divisor = None
 
     @property
     def uniform(self) -> bool:
@@ -35,6 +40,7 @@ class Known:
 
 
 UNKNOWN = Known()
+_MEMORY = {"tt.load", "tt.atomic_rmw", "tt.atomic_cas", "ttg.local_load", "triton_gpu.local_load"}
 Environment = dict[str, Known]
 
 
@@ -44,12 +50,14 @@ def evaluate(operation: Operation, env: Mapping[str, Known]) -> Known:
     kind = operation.type()
     shape = kind.shape if kind else ()
     varies = any(value.varies for value in operands)
+    loaded = operation.name in _MEMORY or any(value.loaded for value in operands)
+    divisor = divisor_of(operation, [value.divisor for value in operands])
     try:
         found = _RULES.get(operation.name, _opaque)(operation, operands, shape)
     except (ArithmeticError, IndexError, TypeError, ValueError):
         # Text that a rule was not written for: nothing is known of the result, and the reading goes on.
         found = unknown_block(shape)
-    return replace(found, varies=found.varies or varies)
+    return replace(found, varies=found.varies or varies, loaded=loaded, divisor=divisor)
 
 
 def unknown_block(shape: tuple[int, ...]) -> Known:
@@ -277,6 +285,8 @@ _RULES: dict[str, _Rule] = {
     "arith.trunci": _same,
     "arith.index_cast": _same,
     "tt.bitcast": _same,
+    "ttg.convert_layout": _same,
+    "triton_gpu.convert_layout": _same,
     "tt.assert": _opaque,
 }
 """How an operation's result follows from its operands. Everything that is not here is data, and unknown."""

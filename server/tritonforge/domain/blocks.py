@@ -10,6 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+AccessKind = Literal["load", "store", "atomic", "async-copy", "bulk-load", "bulk-store", "bulk-reduce"]
+SharedKind = Literal["load", "store", "async-copy"]
+DotPath = Literal["fma", "mma", "wgmma", "tcgen05", "mfma", "wmma"]
+Ordering = Literal["relaxed", "acquire", "release", "acq_rel"]
+Scope = Literal["gpu", "cta", "sys"]
+Way = Literal["registers", "shuffle", "shared"]
+
 
 @dataclass(frozen=True)
 class GlobalAccess:
@@ -31,7 +38,7 @@ class GlobalAccess:
     """
 
     line: int
-    kind: Literal["load", "store", "atomic", "async-copy", "bulk-load", "bulk-store", "bulk-reduce"]
+    kind: AccessKind
     pointer: str | None
     dtype: str
     shape: tuple[int, ...]
@@ -63,7 +70,7 @@ class SharedAccess:
     """
 
     line: int
-    kind: Literal["load", "store", "async-copy"]
+    kind: SharedKind
     dtype: str
     shape: tuple[int, ...]
     layout: str
@@ -89,7 +96,7 @@ class Conversion:
     nbytes: float
     loop: int | None = None
     executions: float | None = None
-    through: Literal["registers", "shuffle", "shared"] | None = None
+    through: Way | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,7 @@ class Dot:
     """
 
     line: int
-    path: Literal["fma", "mma", "wgmma", "tcgen05", "mfma", "wmma"] | None
+    path: DotPath | None
     tile: tuple[int, int, int]
     a_dtype: str
     b_dtype: str
@@ -128,8 +135,8 @@ class Atomic:
     operation: str
     dtype: str
     shape: tuple[int, ...]
-    ordering: Literal["relaxed", "acquire", "release", "acq_rel"] | None
-    scope: Literal["gpu", "cta", "sys"] | None
+    ordering: Ordering | None
+    scope: Scope | None
     pointer: str | None = None
     loop: int | None = None
     executions: float | None = None

@@ -31,19 +31,17 @@ class Resources:
 
 @dataclass(frozen=True)
 class OccupancyStep:
-    """What it takes to hold `programs_per_sm` programs, the next number that the SM could hold, at once.
+    """What it takes to hold `programs_per_sm` programs at once, the next number up, with as many warps each as now.
 
-    `registers` (per thread), `shared_bytes` and `warps` (per program) are the most that a program may use then; each
-    holds with the others as they are or less. `exceeded` names those that the program uses more of now: all of them
-    must shrink. `fraction` is the occupancy then.
+    A program may then use at most `registers` per thread and `shared_bytes`; `exceeded` names those of which it uses
+    more now: all of them must shrink. `fraction` is the occupancy then.
     """
 
     programs_per_sm: int
     fraction: float
     registers: int
     shared_bytes: int
-    warps: int
-    exceeded: tuple[Literal["registers", "shared-memory", "warps"], ...]
+    exceeded: tuple[Literal["registers", "shared-memory"], ...]
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Occupancy:
     """Theoretical occupancy: resident warps over the most an SM can hold.
 
     `fraction` is 0–1; `limiter` names the resource that allows no further program on the SM. `next_step` is None when
-    the SM can hold no further program whatever it uses.
+    the SM can hold no further program of so many warps, whatever it uses.
     """
 
     fraction: float
@@ -63,7 +61,7 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class Waves:
-    """How the programs of a launch fill a GPU, were they all alike (see `compilation.architectures.waves`).
+    """How the programs of a launch fill a GPU, were they all alike (see `compilation.waves`).
 
     `slots` is how many programs run at once; `waves` programs ÷ slots; `full` the whole waves; `tail_programs` how many
     programs the last, partial wave has (0: every wave is full). `busy_sms` is the share of SMs that get any program,
@@ -119,7 +117,9 @@ class LineWork:
     at launch leaves on, 1 when there is no mask or it is unknown. `dot_flops` counts a multiply-add as 2.
     `moved_bytes` are the bytes of all 32-byte sectors that its unmasked accesses touch: more than they use where
     addresses are strided or scattered. `pointers` names the arguments that they go through. `atomic_targets` is how
-    many elements its atomics are spread over at most, 0 when unknown.
+    many elements its atomics are spread over at most, 0 when unknown. `exact`: `executions` is known, not guessed.
+    `trips` is how often the body of the loop that starts on this line runs each time that it is entered (the mean over
+    the grid), None without one or when that is not known before it runs.
     """
 
     executions: float
@@ -133,6 +133,8 @@ class LineWork:
     moved_bytes: float = 0.0
     pointers: tuple[str, ...] = ()
     atomic_targets: float = 0.0
+    exact: bool = True
+    trips: float | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 
-from tritonforge.domain.compilation import Compilation, LineInstructions, LineWork, Work
+from tritonforge.domain.compilation import Compilation, LineWork, Work
+from tritonforge.domain.weighting import executed_by_line as weighted
 
 WARP = 32
 _WIDEST = 16  # bytes of one lane's access
@@ -85,27 +86,8 @@ def _passes(work: Work) -> float:
 
 
 def executed_by_line(compilation: Compilation, work: Work) -> dict[int, dict[str, float]]:
-    """Warp instructions of one program by line and class: static counts × how often they run × warps.
-
-    Of a line that a loop runs, the instructions inside the machine loop run as often as the loop, and those outside
-    (what was hoisted, the prologue of a pipeline) once. The assembler unrolls loops, which multiplies the static count
-    and divides the trips: lines that run equally often are one loop, and how far its memory instructions exceed what
-    one iteration needs is how far it was unrolled. Slow paths that nearly no value takes are left out.
-    """
-    groups: defaultdict[float, list[tuple[int, LineInstructions, LineWork | None]]] = defaultdict(list)
-    for number, found in compilation.instructions.items():
-        line = work.lines.get(number)
-        groups[line.executions if line else 1.0].append((number, found, line))
-    lines: dict[int, dict[str, float]] = {}
-    for times, members in groups.items():
-        repeats = times / _unrolled([(found, line) for _, found, line in members], times, compilation.num_warps)
-        for number, found, _ in members:
-            lines[number] = {}
-            for kind, count in found.instructions.items():
-                looped, rare = found.looped.get(kind, 0), found.rare.get(kind, 0)
-                once = count - looped - rare
-                lines[number][kind] = (once * min(1.0, times) + looped * repeats) * compilation.num_warps
-    return lines
+    """Warp instructions of one program by line and class (see `domain.weighting`)."""
+    return weighted(compilation.instructions, work, compilation.num_warps, WARP)
 
 
 def _executed(compilation: Compilation, work: Work) -> dict[str, float]:
@@ -122,15 +104,3 @@ def _executed(compilation: Compilation, work: Work) -> dict[str, float]:
         for kind, count in kinds.items():
             totals[kind] += count
     return dict(totals)
-
-
-def _unrolled(members: list[tuple[LineInstructions, LineWork | None]], times: float, warps: int) -> float:
-    needed = found = 0.0
-    for instructions, line in members:
-        accesses = sum(instructions.looped.get(kind, 0) for kind in ("load_global", "store_global", "async_copy"))
-        if line is None or not accesses or not instructions.access_bytes or not line.load_bytes + line.store_bytes:
-            continue
-        lane_bytes = (line.load_bytes + line.store_bytes) / max(times, 1e-9) / (WARP * warps)
-        needed += max(1.0, lane_bytes / max(instructions.access_bytes))
-        found += accesses
-    return max(1.0, found / needed) if needed else 1.0
