@@ -10,6 +10,7 @@ from tritonforge.analysis import analyze
 from tritonforge.diagnosis.compiled_calls import CompiledCalls
 from tritonforge.domain.codec import PROTOCOL_VERSION
 from tritonforge.domain.compilation import Compilation, LineInstructions
+from tritonforge.domain.faults import Fault
 from tritonforge.domain.file_state import file_state
 from tritonforge.domain.launch import Call, CallSite, RecordedLaunch, Tensor
 from tritonforge.domain.messages import Program
@@ -148,3 +149,23 @@ def test_a_target_elsewhere_has_no_memory_here(tmp_path):
     with open_store(tmp_path) as store:
         assert CompiledCalls.for_session(store, session(command=("ssh", "gpu1"))) is None
         assert CompiledCalls.for_session(store, session()) is not None
+
+
+def test_what_the_interpreter_saw_is_kept_with_the_files_behind_the_compilation(memory, tmp_path):
+    fault = Fault("out-of-bounds", "scale", "reads past x_ptr", STORE)
+    text = "# moved\n" + SOURCE
+    unseen = memory()
+    assert unseen.find_faults(program(SOURCE), kernel_of(SOURCE), CALL) is None
+    unseen.keep_faults(program(SOURCE), kernel_of(SOURCE), CALL, ["sm_90"], [fault])
+    assert unseen.find_faults(program(SOURCE), kernel_of(SOURCE), CALL) is None, (
+        "nobody knows which files are behind it"
+    )
+    seen = memory()
+    seen.find(seen.key(program(SOURCE), kernel_of(SOURCE), CALL, "sm_90"), kernel_of(SOURCE))
+    seen.keep_faults(program(SOURCE), kernel_of(SOURCE), CALL, ["sm_80", "sm_90"], [fault])
+    assert memory().find_faults(program(SOURCE), kernel_of(SOURCE), CALL) == (fault,)
+    assert memory().find_faults(program(text), kernel_of(text), CALL) == (replace(fault, line=STORE + 1),)
+    changed = SOURCE.replace("return 2 * x", "return 3 * x")
+    assert memory().find_faults(program(changed), kernel_of(changed), CALL) is None
+    (tmp_path / "helpers.py").write_text("x = 2\n")
+    assert memory().find_faults(program(SOURCE), kernel_of(SOURCE), CALL) is None

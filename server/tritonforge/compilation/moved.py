@@ -1,4 +1,4 @@
-"""A `Compilation` of a kernel that has moved in its file since, everything else being as it was."""
+"""What is known of a kernel that has moved in its file since, everything else being as it was."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal, TypeVar
 
-from tritonforge.domain.compilation import Compilation
-
 T = TypeVar("T")
 Kind = Literal["by-line", "line", "other"]
+_SENTENCES = ("error", "text")
+_LOOPS = ("loop", "outer")
+"""Fields that name a loop by the line where it starts."""
 _SAID = re.compile(r"\bline (\d+)\b")
 
 
-def moved(compilation: Compilation, by: int) -> Compilation:
-    """Return `compilation` with every line number `by` lines further down."""
-    return _moved(compilation, by) if by else compilation
+def moved(known: T, by: int) -> T:
+    """Return a noun (a `Compilation`, a `Fault`) with every line number `by` lines further down."""
+    return _moved(known, by) if by else known
 
 
 @cache
@@ -34,7 +35,7 @@ def _kind(name: str, hint: Any) -> Kind:
         typing.get_origin(one) is Mapping and typing.get_args(one)[0] is int for one in (hint, *typing.get_args(hint))
     ):
         return "by-line"
-    return "line" if re.search(r"(^|_)lines?$", name) else "other"
+    return "line" if re.search(r"(^|_)lines?$", name) or name in _LOOPS else "other"
 
 
 def _moved(value: T, by: int) -> T:
@@ -47,7 +48,7 @@ def _moved(value: T, by: int) -> T:
             changes[name] = {line + by: _moved(facts, by) for line, facts in held.items()}
         elif kind == "line":
             changes[name] = _line(held, by)
-        elif name == "error" and isinstance(held, str):
+        elif name in _SENTENCES and isinstance(held, str):
             changes[name] = _SAID.sub(lambda found: f"line {int(found[1]) + by}", held)
         elif isinstance(held, tuple):
             changes[name] = tuple(_moved(one, by) for one in held)

@@ -1,25 +1,29 @@
-"""Compilations of earlier runs, found again where nothing that decides them has changed."""
+"""Compilations of earlier runs, and what was seen of calls, found again where nothing that decides them has changed."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tritonforge.analysis.states import GONE, UNREADABLE, states
 from tritonforge.compilation.moved import moved
 from tritonforge.domain.compilation import Compilation
+from tritonforge.domain.faults import Fault
 from tritonforge.domain.file_state import file_state
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call, RecordedLaunch
 from tritonforge.domain.messages import Program
 from tritonforge.jobs.session import Session
-from tritonforge.store import CompiledCall, Store
+from tritonforge.store import CompiledCall, Store, WatchedCall
 from tritonforge.store.keys import compiled_key, text_hash
 
 _COMPILERS_OWN = re.compile(r"(TRITON|LLVM|MLIR|DISABLE|NVPTX|PTXAS|AMDGCN|CUDA|HIP|ROCM|TORCH)_")
+
+_INTERPRETED = "interpreted"
+"""Stands for an architecture in keys of what the interpreter saw."""
 
 
 class CompiledCalls:
@@ -38,7 +42,8 @@ class CompiledCalls:
             "torch": described.torch, "triton": described.triton,
         }  # fmt: skip
         self._states: dict[str, str] = {}
-        self.hits = self.misses = 0
+        self._sources: dict[str, tuple[tuple[str, str], ...]] = {}
+        """The files behind each call that was compiled or found, by its key."""
 
     @staticmethod
     def for_session(store: Store, session: Session) -> CompiledCalls | None:
@@ -58,10 +63,9 @@ class CompiledCalls:
     def find(self, key: str, kernel: Kernel) -> tuple[tuple[RecordedLaunch, Compilation], ...] | None:
         """Return the launches kept under `key`, their lines where the kernel stands now; None when there are none."""
         kept = self._store.compiled(key)
-        if kept is None or any(self._state(path) != state for path, state in kept.sources):
-            self.misses += 1
+        if kept is None or not self._current(kept.sources):
             return None
-        self.hits += 1
+        self._sources[key] = kept.sources
         by = kernel.range.start.line - kept.line
         return tuple((_moved_launch(launch, by, kernel.file), moved(found, by)) for launch, found in kept.launches)
 
@@ -73,7 +77,31 @@ class CompiledCalls:
         launches: Sequence[tuple[RecordedLaunch, Compilation]],
     ) -> None:
         """Remember what was compiled under `key`, as long as all `sources` stay as they are."""
+        self._sources[key] = tuple(sources)
         self._store.put_compiled(key, CompiledCall(kernel.range.start.line, tuple(sources), tuple(launches)))
+
+    def find_faults(self, program: Program, kernel: Kernel, call: Call) -> tuple[Fault, ...] | None:
+        """Return what the interpreter saw of `kernel` in `call` earlier; None when it has to look."""
+        kept = self._store.watched(self.key(program, kernel, call, _INTERPRETED))
+        if kept is None or not self._current(kept.sources):
+            return None
+        return tuple(moved(fault, kernel.range.start.line - kept.line) for fault in kept.faults)
+
+    def keep_faults(
+        self, program: Program, kernel: Kernel, call: Call, archs: Iterable[str], faults: Sequence[Fault]
+    ) -> None:
+        """Remember what the interpreter saw in a call that was compiled for one of `archs`, too.
+
+        The files behind the call are those that were behind its compilation.
+        """
+        known = (self._sources.get(self.key(program, kernel, call, arch)) for arch in archs)
+        sources = next((one for one in known if one is not None), None)
+        if sources is not None:
+            key = self.key(program, kernel, call, _INTERPRETED)
+            self._store.put_watched(key, WatchedCall(kernel.range.start.line, sources, tuple(faults)))
+
+    def _current(self, sources: Sequence[tuple[str, str]]) -> bool:
+        return all(self._state(path) == state for path, state in sources)
 
     def _state(self, path: str) -> str:
         if path not in self._states:

@@ -80,7 +80,7 @@ async def inspect_kernel(
                 return ()
 
         assessed = [one for many in await together(map(assess_for, archs)) for one in many]
-        assessed = list(await watched(session, subject.program(), kernel, found.calls, assessed))
+        assessed = list(await watched(session, subject.program(), kernel, found.calls, assessed, earlier=earlier))
     note = next(iter(failed.values()), found.note)
     if found.calls and not assessed and not note:
         note = f"the known calls do not launch {kernel.name}"

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 from tritonforge.diagnosis.assessment import Assessed
+from tritonforge.diagnosis.compiled_calls import CompiledCalls
 from tritonforge.domain.faults import Fault
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call, tensors_of
@@ -22,22 +23,37 @@ _MEMORY = 4 << 30
 
 
 async def watched(
-    session: Session, program: Program, kernel: Kernel, calls: Sequence[Call], assessed: Sequence[Assessed]
+    session: Session,
+    program: Program,
+    kernel: Kernel,
+    calls: Sequence[Call],
+    assessed: Sequence[Assessed],
+    *,
+    earlier: CompiledCalls | None = None,
 ) -> tuple[Assessed, ...]:
     """Return `assessed` with what was seen of `kernel` in the calls that are small enough to be interpreted.
 
-    The first few of them, each for a few seconds. A call that cannot be interpreted adds nothing.
+    The first few of them, each for a few seconds. A call that cannot be interpreted adds nothing; one that `earlier`
+    knows what was seen of is not interpreted again.
     """
     small = [call for call in calls if is_small(call)][:_MOST_CALLS]
     faults: dict[Fault, None] = {}
+    archs = {one.compilation.arch for one in assessed}
     for call in small:
+        known = earlier.find_faults(program, kernel, call) if earlier is not None else None
+        if known is not None:
+            faults |= dict.fromkeys(known)
+            continue
         try:
             found = await session.worker.run(
                 Watch(program, call, _SECONDS), limits=Limits(seconds=6 * _SECONDS, memory_bytes=_MEMORY)
             )
         except JobError:
             continue
-        faults |= dict.fromkeys(fault for fault in found.faults if _is_of(fault, kernel))
+        own = [fault for fault in found.faults if _is_of(fault, kernel)]
+        faults |= dict.fromkeys(own)
+        if earlier is not None:
+            earlier.keep_faults(program, kernel, call, archs, own)
     if not faults:
         return tuple(assessed)
     seen = tuple(faults)

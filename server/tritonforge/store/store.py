@@ -17,6 +17,7 @@ from tritonforge.domain.candidate import Trial
 from tritonforge.domain.codec import CodecError, decode, encode
 from tritonforge.domain.compilation import Compilation
 from tritonforge.domain.counters import CounterAccess
+from tritonforge.domain.faults import Fault
 from tritonforge.domain.launch import Call, RecordedLaunch
 from tritonforge.domain.profile import Ceilings, Profile
 from tritonforge.domain.results import OptimizeResult
@@ -64,6 +65,15 @@ class CompiledCall:
     line: int
     sources: tuple[tuple[str, str], ...]
     launches: tuple[tuple[RecordedLaunch, Compilation], ...]
+
+
+@dataclass(frozen=True)
+class WatchedCall:
+    """What the interpreter saw of one kernel in one call; `line` and `sources` as in `CompiledCall`."""
+
+    line: int
+    sources: tuple[tuple[str, str], ...]
+    faults: tuple[Fault, ...]
 
 
 class Store:
@@ -139,6 +149,14 @@ class Store:
     def compiled(self, key: str) -> CompiledCall | None:
         """Return what was compiled under `key`."""
         return self._one(CompiledCall, "compiled", key)
+
+    def put_watched(self, key: str, watched: WatchedCall) -> None:
+        """Keep `watched` under a `keys.compiled_key`, with no architecture in it."""
+        self._put("watched", key, watched)
+
+    def watched(self, key: str) -> WatchedCall | None:
+        """Return what was seen under `key`."""
+        return self._one(WatchedCall, "watched", key)
 
     def put_worker(self, key: str, described: WorkerInfo) -> None:
         """Keep what a worker said of itself, under whatever that depends on."""
