@@ -13,13 +13,14 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 
 @pytest.fixture
-def fresh_kernels(monkeypatch):
+def fresh_kernels(launched):
     """Made anew for each test: a kernel that was compiled before keeps the launcher that it had then."""
     spec = importlib.util.spec_from_file_location("freshly_traced_kernels", PROGRAMS / "traced_kernels.py")
     module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    return module
+    yield module
+    del sys.modules[spec.name]
 
 
 @pytest.fixture
