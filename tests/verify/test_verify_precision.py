@@ -251,3 +251,36 @@ def test_text_that_is_no_module_has_no_attributes():
         == attributes([CompiledLaunch(LAUNCH, "sm_90", "3.7.1", {"ttir": "what?\n}}}\n%a = ("})], "").uses
         == []
     )
+
+
+def through(word: str, narrow: str, back: str, *, wide: str = "i32") -> Attributes:
+    body = (
+        load("a", wide)
+        + f"""
+    %n = {word} %a0 : tensor<32x32x{wide}> to tensor<32x32x{narrow}> loc(#loc)
+    %w = {back} %n : tensor<32x32x{narrow}> to tensor<32x32x{wide}> loc(#loc)"""
+    )
+    return of(body + store("%w", wide), element=wide)
+
+
+@pytest.mark.parametrize(
+    ("word", "narrow", "back", "name"),
+    [("arith.trunci", "i16", "arith.extsi", "int16"), ("arith.sitofp", "f32", "arith.fptosi", "fp32")],
+)
+def test_integers_do_not_go_through_a_type_that_cannot_hold_them(word, narrow, back, name):
+    plain = of(load("a", "i32") + store("%a0", "i32"), element="i32")
+    there_and_back = through(word, narrow, back)
+    assert f"puts integers through {name}" in lower_precision(plain, there_and_back)
+    assert lower_precision(there_and_back, there_and_back) == ""
+
+
+@pytest.mark.parametrize(("narrow", "wide"), [("f64", "i32"), ("f32", "i16")])
+def test_integers_may_go_through_a_type_that_holds_them(narrow, wide):
+    plain = of(load("a", wide) + store("%a0", wide), element=wide)
+    assert lower_precision(plain, through("arith.sitofp", narrow, "arith.fptosi", wide=wide)) == ""
+
+
+def test_a_narrow_output_is_no_narrowing_on_the_way():
+    plain = of(load("a", "i32") + store("%a0", "i32"), element="i32")
+    body = load("a", "i32") + "\n    %n = arith.trunci %a0 : tensor<32x32xi32> to tensor<32x32xi8> loc(#loc)"
+    assert lower_precision(plain, of(body + store("%n", "i8"), element="i32")) == ""

@@ -39,6 +39,13 @@ _NARROWING = frozenset(["arith.truncf", "tt.fp_to_fp"])
 _DIVISIONS = {"arith.divf": "tt.precise_divf", "math.sqrt": "tt.precise_sqrt"}
 _SAID = {"arith.divf": "divides", "math.sqrt": "takes a square root"}
 
+_FITTING = frozenset(["arith.trunci", "arith.sitofp", "arith.uitofp"])
+_BACK = frozenset(["arith.extsi", "arith.extui", "arith.fptosi", "arith.fptoui"])
+_CHOOSING = frozenset(["arith.maxsi", "arith.minsi", "arith.maxui", "arith.minui", "tt.reduce"])
+_HOLDS = {"f64": 53, "i8": 8, "i16": 16, "f16": 11, "bf16": 8, "f32": 24}
+"""Bits of an integer that a type can hold."""
+_NAMES = {"i8": "int8", "i16": "int16", "f16": "fp16", "bf16": "bf16", "f32": "fp32"}
+
 Role = tuple[frozenset[str], ...]
 
 
@@ -58,7 +65,8 @@ class Attributes:
 
     `approximate` are the names of approximate functions; `rough` the operations that have a correctly rounded variant
     which was not taken, `exact` those variants. `imprecise` is the largest number of fp8 products that are added up
-    before the sum is promoted to fp32.
+    before the sum is promoted to fp32. `through` are the types that wider integers go through and come out of, losing
+    what does not fit.
     """
 
     uses: list[Use] = field(default_factory=list)
@@ -66,6 +74,7 @@ class Attributes:
     rough: dict[str, int | None] = field(default_factory=dict)
     exact: set[str] = field(default_factory=set)
     imprecise: int = 0
+    through: dict[str, int | None] = field(default_factory=dict)
 
 
 def attributes(launches: Iterable[CompiledLaunch], file: str) -> Attributes:
@@ -96,6 +105,9 @@ def lower_precision(original: Attributes, candidate: Attributes) -> str:
         precise = _DIVISIONS[name]
         if precise in original.exact and precise not in candidate.exact and name not in original.rough:
             return f"the candidate {_SAID[name]} approximately{_at(line)}, where the original rounds correctly"
+    for name, line in candidate.through.items():
+        if name not in original.through:
+            return f"the candidate puts integers through {name}{_at(line)}, which cannot hold them all"
     if candidate.imprecise > original.imprecise and any(u.kind == "multiplies in" for u in original.uses):
         return (
             f"the candidate adds up {candidate.imprecise} fp8 products before the sum is promoted to fp32, the "
@@ -139,6 +151,9 @@ def _note(node: Node, line: int | None, found: Attributes) -> None:
             found.uses.append(Use("stores", (pointers(node.operands[0]),), format_, line))
     elif node.name in _NARROWING:
         _note_narrowing(node, line, found)
+    elif node.name in _FITTING:
+        if name := _squeezed(node):
+            found.through.setdefault(name, line)
     elif node.name in {"tt.extern_elementwise", "tt.elementwise_inline_asm"}:
         if name := _approximate(node):
             found.approximate.setdefault(name, line)
@@ -185,6 +200,21 @@ def _note_narrowing(node: Node, line: int | None, found: Attributes) -> None:
         if user.name in _INEXACT or user.name.startswith("math.") or user.name in {"tt.reduce", "tt.scan"}:
             found.uses.append(Use("rounds to", (loaded_from(node),), format_, line))
             return
+
+
+def _squeezed(node: Node) -> str:
+    """Return the type that integers are converted to if it cannot hold them and they are converted back, else ''."""
+    to, source = node.element, node.operands[0].element if node.operands else ""
+    bits = int(source[1:]) if source[:1] == "i" and source[1:].isdigit() else 0
+    holds = _HOLDS.get(to, bits)
+    if holds >= bits:
+        return ""
+    widened = (one for one in downstream(node, _is_moved) if one.name in _BACK)
+    return _NAMES.get(to, to) if any(True for _ in widened) else ""
+
+
+def _is_moved(node: Node) -> bool:
+    return node.name in _EXACT or node.name in _CHOOSING
 
 
 def _is_exact(node: Node) -> bool:
