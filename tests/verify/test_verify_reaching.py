@@ -228,3 +228,10 @@ def test_a_call_of_heavy_programs_is_left_to_a_gpu_unasked():
     found = asyncio.run(costly(VECTOR, groups, run, seed=1))
     assert (98432,) not in asked_about
     assert "as recorded" in dict(found.skipped)
+
+
+def test_an_integer_that_is_no_size_shrinks_with_the_sizes_and_passes_32_bits():
+    call = Call("", "m.py", "route", (tensor(4096, 64), Scalar(3072)))
+    chosen = [made.arguments for made in extra(call)[0].values()]
+    assert any(1 < capacity.value < rows.shape[0] for rows, capacity in chosen)
+    assert any(capacity.value == 3072 + (1 << 32) for _, capacity in chosen)

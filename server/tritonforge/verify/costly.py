@@ -1,7 +1,7 @@
 """Inputs that take long or may never end: the original is asked about each alone, within bounds of time and memory.
 
 These are the recorded call itself, where it can be interpreted; more iterations of a loop than were recorded; and
-whole numbers over the whole range of their type, which may turn out to be the bound of a loop.
+whole numbers over the whole range of their type or beyond 32 bits, which may turn out to be the bound of a loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from tritonforge.domain.messages import InputOutcome
 from tritonforge.verify.asking import Asked, why_skipped
 from tritonforge.verify.grouping import Groups
 from tritonforge.verify.inputs import Variation
-from tritonforge.verify.resizing import Path, all_tensors, is_unset, leaves, resize, with_leaves
+from tritonforge.verify.resizing import SMALLEST, Path, all_tensors, is_unset, leaves, resize, with_leaves
+from tritonforge.verify.scalars import free_integers, with_scalar
 from tritonforge.verify.sizes import counted, counting, few, heavy, takes
 
 Alone = Callable[[Call], Awaitable[InputOutcome]]
@@ -36,6 +37,7 @@ _ELEMENTS = 1 << 21
 _LONG = 256
 _MAX_LONGER = 2
 _MAX_WIDE = 3
+_MAX_INTEGERS = 3
 _ON_A_GPU = "it takes too long in the interpreter: it runs on a GPU only"
 
 
@@ -103,6 +105,7 @@ def _wanted(call: Call, groups: Groups, grid: frozenset[int]) -> Iterator[tuple[
     yield from _longer(call, groups, grid)
     if call.kernel_launch is None:
         yield from _wide(call, groups, grid)
+        yield from _integers(call, groups, grid)
 
 
 def _longer(call: Call, groups: Groups, grid: frozenset[int]) -> Iterator[tuple[str, Call]]:
@@ -125,9 +128,7 @@ def _wide(call: Call, groups: Groups, grid: frozenset[int]) -> Iterator[tuple[st
 
     Where it holds indices, the original leaves its buffers on it; where it bounds a loop, the loop takes too long.
     """
-    little = few(groups, counting(call, groups, grid))
-    chosen = groups.sized(little)
-    base = resize(call, chosen, seed=0)
+    base = resize(call, groups.sized(few(groups, counting(call, groups, grid))), seed=0)
     found = [path for path, value in leaves(base) if isinstance(value, Tensor) and _may_be_data(value)]
     for at in found[:_MAX_WIDE]:
 
@@ -137,12 +138,29 @@ def _wide(call: Call, groups: Groups, grid: frozenset[int]) -> Iterator[tuple[st
         yield f"argument {at[0]}: integers over the whole range of their type", with_leaves(base, change)
 
 
+def _integers(call: Call, groups: Groups, grid: frozenset[int]) -> Iterator[tuple[str, Call]]:
+    """Give each integer that is no size a value in proportion to what the sizes became, and one beyond 32 bits.
+
+    A capacity that stays far above every index is never reached, and a seed or a bound may not fit into 32 bits.
+    """
+    little = few(groups, counting(call, groups, grid))
+    base = resize(call, groups.sized(little), seed=0)
+    shrunk = [(group[0].size, size) for group, size in zip(groups.groups, little, strict=True)]
+    for path, number in free_integers(call)[:_MAX_INTEGERS]:
+        if number >= SMALLEST and shrunk:
+            recorded, now = min(shrunk, key=lambda one: abs(math.log(one[0] / number)))
+            for other in sorted({max(number * now // recorded, 1), max(now * 2 // 3, 1)}):
+                yield f"argument {path[0]} = {other}, as small as the sizes are", with_scalar(base, path, other)
+        far = number + (1 << 32)
+        yield f"argument {path[0]} = {far}, beyond 32 bits", with_scalar(base, path, far)
+
+
 def _may_be_data(tensor: Tensor) -> bool:
     if tensor.dtype not in {"int32", "int64"} or is_unset(tensor) or not tensor.elements:
         return False
     policy = tensor.values
     if isinstance(policy, Distribution):
-        return policy.kind not in {"offsets", "arange", "permutation"} and policy.order == "random"
+        return policy.kind not in {"offsets", "permutation"} and policy.order == "random"
     if not isinstance(policy, ExactValues):
         return True
     values = np.frombuffer(zlib.decompress(policy.data), dtype=np.dtype(tensor.dtype))

@@ -59,21 +59,25 @@ def flipped_flags(call: Call) -> tuple[tuple[str, Call], ...]:
     )
 
 
-def neighbours(call: Call) -> tuple[tuple[str, Call], ...]:
-    """Return `call` with each integer argument one more, one less and over twice it, one at a time, and what it became.
+def free_integers(call: Call) -> tuple[tuple[Path, int], ...]:
+    """Return the integer arguments with where they are.
 
     Integers that repeat an extent, an element count or a stride of a tensor follow the tensors and are left out.
     """
     tensors = all_tensors(call)
     tied = {n for tensor in tensors for n in (*tensor.shape, *tensor.strides, tensor.elements)} - {0, 1}
-    free = [
+    return tuple(
         (path, value.value)
         for path, value in leaves(call)
         if isinstance(value, Scalar) and type(value.value) is int and value.value not in tied
-    ]
+    )
+
+
+def neighbours(call: Call) -> tuple[tuple[str, Call], ...]:
+    """Return `call` with each free integer one more, one less and over twice it, one at a time, and what it became."""
     return tuple(
         (f"argument {path[0]} = {other}", with_scalar(call, path, other))
-        for path, number in free
+        for path, number in free_integers(call)
         for other in (number + 1, number - 1, *((2 * number + 1,) if number > 1 else ()))
     )
 
