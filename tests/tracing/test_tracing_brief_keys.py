@@ -14,7 +14,8 @@ OFTEN = 200
 
 
 @pytest.fixture
-def kernel(fresh_kernels):
+def kernel(gpu_recorder, fresh_kernels):
+    gpu_recorder.hosts.stop()  # a launch of a function that is watched is looked at closely anyway
     return fresh_kernels.add_kernel
 
 
