@@ -1,10 +1,10 @@
 """Compile a set of launches without a GPU and keep the compiler's texts as golden artefacts for the tests.
 
-    python benchmarks/compile_golden.py OUT.json.xz [--arch sm_90] [--set pathologies|ranking|samples]
+    python benchmarks/compile_golden.py OUT.json.xz [--arch sm_90] [--set pathologies|ranking|samples|blocks]
 
-The launches are those of `tests/data/h200/pathologies.py` (timed on an H200, see `pathologies_times.json` beside it),
-and a few configurations whose order is known. Run it under the Triton version that the artefacts are wanted from. Every
-path in the texts is replaced, so that nothing of this machine is kept.
+The launches are those of `tests/data/h200/pathologies.py` (timed on an H200, see `pathologies_times.json` beside it), a
+few configurations whose order is known, and kernels in many shapes (`tests/data/compilation`). Run it under the Triton
+version that the artefacts are wanted from. Every path in the texts is replaced, so that nothing of this machine is kept.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from triton.runtime.jit import JITFunction
 from tritonforge.domain.codec import encode
 from tritonforge.domain.launch import CallSite, RecordedLaunch, Scalar, Tensor
 from tritonforge.domain.messages import CompiledLaunch
+from tritonforge.worker.asm_lines import whole_assembly_lines
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
 PTR = {
@@ -35,6 +36,20 @@ PTR = {
     torch.int8: "*i8", torch.uint8: "*u8", torch.bool: "*i1",
 }  # fmt: skip
 BIN = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+AMD_COUNTS = r"^\s*(?:- )?\.(?:[avs]gpr|group|private)\S*:.*$"
+
+
+def source_of(fn, signature, constexprs, attrs):
+    """Return what `triton.compile` takes, in the form of the installed version."""
+    try:
+        from triton.backends.compiler import AttrsDescriptor
+    except ImportError:
+        return ASTSource(fn, signature, constexprs, attrs)
+    # Up to 3.2: alignments in a descriptor, constants out of the signature.
+    divisible = {"tt.divisibility": [at for (at,), _ in attrs.items()]}
+    described = AttrsDescriptor.from_dict({"arg_properties": divisible, "cls": "AttrsDescriptor"})
+    types = {name: kind for name, kind in signature.items() if kind != "constexpr"}
+    return ASTSource(fn, types, constexprs, described)
 
 
 def capture(thunk):
@@ -86,9 +101,10 @@ def compile_one(fn, bound, grid, options, arch):
             signature[p.name] = "fp32"
     target = GPUTarget("cuda", int(arch[3:]), 32) if arch.startswith("sm_") else GPUTarget("hip", arch, 64)
     started = time.perf_counter()
-    kernel = triton.compile(ASTSource(fn, signature, constexprs, attrs), target=target, options=options)
+    with whole_assembly_lines():
+        kernel = triton.compile(source_of(fn, signature, constexprs, attrs), target=target, options=options)
     elapsed = (time.perf_counter() - started) * 1e3
-    artefacts = {"ttir": kernel.asm["ttir"]}
+    artefacts = {"ttir": kernel.asm["ttir"], "ttgir": kernel.asm["ttgir"]}
     if "cubin" in kernel.asm:
         with tempfile.TemporaryDirectory() as folder:
             cubin = Path(folder) / "kernel.cubin"
@@ -97,7 +113,7 @@ def compile_one(fn, bound, grid, options, arch):
             artefacts["resources"] = tool("cuobjdump", "--dump-resource-usage", cubin)
     if "amdgcn" in kernel.asm:
         artefacts["sass"] = kernel.asm["amdgcn"]
-        artefacts["resources"] = "\n".join(re.findall(r"^\s*\.[av]gpr\S*:.*$", kernel.asm["amdgcn"], re.MULTILINE))
+        artefacts["resources"] = "\n".join(re.findall(AMD_COUNTS, kernel.asm["amdgcn"], re.MULTILINE))
     file = Path(sys.modules[fn.fn.__module__].__file__).resolve()
     artefacts = {k: neutral(v, file) for k, v in artefacts.items()}
     metadata = {
@@ -175,10 +191,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--arch", default="sm_90")
-    parser.add_argument("--set", default="pathologies", choices=["pathologies", "ranking", "samples"])
+    parser.add_argument("--set", default="pathologies", choices=["pathologies", "ranking", "samples", "blocks"])
     parser.add_argument("--only", default="")
     args = parser.parse_args()
-    module = load(DATA / ("compilation/samples.py" if args.set == "samples" else "h200/pathologies.py"))
+    own = args.set in {"samples", "blocks"}
+    module = load(DATA / (f"compilation/{args.set}.py" if own else "h200/pathologies.py"))
     found = {}
     with FakeTensorMode(allow_non_fake_inputs=True):
         cases = ranking(module) if args.set == "ranking" else module.cases()

@@ -5,9 +5,17 @@ from __future__ import annotations
 import re
 
 from tritonforge.compilation.banks import conflict_ways, read_offsets
-from tritonforge.compilation.block_types import Block, Context, buffer_address, place, read_blocks, sunk_place
-from tritonforge.compilation.coalescing import sectors_of, widest_bytes
-from tritonforge.compilation.layouts import kind_of, resolved
+from tritonforge.compilation.block_types import (
+    Block,
+    Context,
+    buffer_address,
+    place,
+    pointed_types,
+    read_blocks,
+    sunk_place,
+)
+from tritonforge.compilation.coalescing import WIDEST, sectors_of, widest_bytes
+from tritonforge.compilation.layouts import Layout, kind_of, resolved
 from tritonforge.compilation.mlir import element_bytes
 from tritonforge.compilation.ttgir import ASYNC_COPIES, BULK_LOADS, Seen
 from tritonforge.compilation.values import UNKNOWN, Known
@@ -23,8 +31,11 @@ _BULK_STORES = {
 _BULK_REDUCTIONS = {"ttng.async_tma_reduce", "tt.descriptor_reduce"}
 
 
-def global_access(seen: Seen, context: Context) -> GlobalAccess | None:
-    """Return the access that a load, store, atomic or copy makes, or None for other operations."""
+def global_access(seen: Seen, context: Context, width: int | None = None) -> GlobalAccess | None:
+    """Return the access that a load, store, atomic or copy makes, or None for other operations.
+
+    `width` is what one lane moves with an instruction, where that is known from elsewhere.
+    """
     kind = _kind(seen.name)
     if kind is None:
         return None
@@ -48,18 +59,13 @@ def global_access(seen: Seen, context: Context) -> GlobalAccess | None:
     if block is None:
         return _scalar_access(seen, kind, address, context)
     layout = context.layout(block)
-    written = frozenset(context.widths.get((seen.line, kind), ()))
-    lane_bytes = _attribute_bytes(seen, block) or (next(iter(written)) if len(written) == 1 else None)
+    layout = context.layout(block)
+    lane_bytes = width or _lane_bytes(seen, kind, address, block, context)
     if lane_bytes is not None and lane_bytes % block.size:
         lane_bytes = None
-    tensor = context.tensors.get(address.pointer or "")
-    known_strides = len(address.strides) == len(block.shape)
-    touched, needed = None, None
-    if layout is not None and lane_bytes and known_strides:
-        touched, needed = sectors_of(address, layout, block.size, lane_bytes) or (None, None)
-    widest = None
-    if known_strides and (address.loaded or None not in address.strides):
-        widest = widest_bytes(address, address.divisor, tensor.alignment if tensor else 16, layout, block.size)
+    sectors = None
+    if layout is not None and lane_bytes and len(address.strides) == len(block.shape):
+        sectors = sectors_of(address, layout, block.size, lane_bytes)
     return GlobalAccess(
         seen.line,
         kind,
@@ -69,13 +75,36 @@ def global_access(seen: Seen, context: Context) -> GlobalAccess | None:
         loop,
         executions,
         lane_bytes,
-        max(widest, lane_bytes or 0) if widest is not None else None,
-        _masked(seen),
-        touched,
-        needed,
+        None if kind == "atomic" else _widest(address, layout, block, lane_bytes, context),
+        _masked(seen, kind, context),
+        sectors.sectors if sectors is not None else None,
+        sectors.sectors_needed if sectors is not None else None,
+        sectors.overfetch if sectors is not None else None,
         layout.replicas if layout is not None else None,
         address.loaded,
     )
+
+
+def _lane_bytes(seen: Seen, kind: AccessKind, address: Known, block: Block, context: Context) -> int | None:
+    """Return the width that newer versions write at an asynchronous copy, else that of the line's instructions."""
+    said = re.search(r"contiguity = (\d+)", seen.operation.text)
+    if said and kind == "async-copy":
+        return min(WIDEST, int(int(said[1]) * block.size))
+    written = context.widths.get((seen.line, kind), frozenset())
+    if len(written) == 1:
+        return next(iter(written))
+    scattered = all(stride is None for stride, n in zip(address.strides, block.shape, strict=False) if n > 1)
+    return int(block.size) if scattered and block.size in written else None
+
+
+def _widest(
+    address: Known, layout: Layout | None, block: Block, lane_bytes: int | None, context: Context
+) -> int | None:
+    if len(address.strides) != len(block.shape) or (not address.loaded and None in address.strides):
+        return None
+    tensor = context.tensors.get(address.pointer or "")
+    widest = widest_bytes(address, address.divisor, tensor.alignment if tensor else WIDEST, layout, block.size)
+    return max(widest, lane_bytes or 0) if widest is not None else None
 
 
 def shared_access(seen: Seen, context: Context) -> SharedAccess | None:
@@ -118,33 +147,28 @@ def _kind(name: str) -> AccessKind | None:
 
 
 def _scalar_access(seen: Seen, kind: AccessKind, address: Known, context: Context) -> GlobalAccess | None:
-    types = re.findall(r"!tt\.ptr<([^<>,]*)", seen.operation.types)
+    types = pointed_types(seen)
     if not types:
         return None
     size = int(element_bytes(types[0]))
     loop, executions = place(seen, context)
-    masked = _masked(seen)
+    masked = _masked(seen, kind, context)
     return GlobalAccess(
-        seen.line, kind, address.pointer, types[0], (), loop, executions, size, size, masked, 1.0, 1.0, None,
+        seen.line, kind, address.pointer, types[0], (), loop, executions, size, size, masked, 1.0, 1.0, 1.0, None,
         address.loaded,
     )  # fmt: skip
 
 
-def _attribute_bytes(seen: Seen, block: Block) -> int | None:
-    """Return the width that newer versions write at an asynchronous copy."""
-    found = re.search(r"contiguity = (\d+)", seen.operation.text)
-    return min(16, int(int(found[1]) * block.size)) if found and seen.name in ASYNC_COPIES else None
-
-
-def _masked(seen: Seen) -> bool | None:
+def _masked(seen: Seen, kind: AccessKind, context: Context) -> bool | None:
+    if kind == "async-copy":  # pipelining adds a mask of its own
+        return seen.line in context.masked if context.masked is not None else None
     at = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}.get(seen.name)
-    if seen.name in ASYNC_COPIES:
-        found = re.search(r"\bmask (%[\w.$#-]+)", seen.operation.text)
-        names = seen.operation.operands
-        at = names.index(found[1]) if found else len(names)
     if at is None:
         return None
-    return len(seen.values) > at and seen.values[at].share != 1.0
+    if len(seen.values) <= at:
+        return False
+    mask = seen.values[at]
+    return mask.share != 1.0 or mask.varies or (seen.loop is not None and seen.line in (context.masked or ()))
 
 
 def _transposed_matrix(registers: Block, memory: Block, context: Context) -> int | None:

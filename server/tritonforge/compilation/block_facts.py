@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from tritonforge.compilation.block_types import Context, buffer_address, place, read_blocks, sunk_place
+from tritonforge.compilation.block_types import Context, buffer_address, place, pointed_types, read_blocks, sunk_place
 from tritonforge.compilation.coalescing import distinct_addresses
 from tritonforge.compilation.layouts import kind_of, resolved
 from tritonforge.compilation.moves import way_between
@@ -106,7 +106,7 @@ def atomic(seen: Seen, context: Context) -> Atomic | None:
     return Atomic(
         seen.line,
         "cas" if seen.name == "tt.atomic_cas" else named[0] if named else "",
-        block.element if block else "",
+        block.element if block else (pointed_types(seen) or [""])[0],
         block.shape if block else (),
         next((ordering for ordering in _ORDERINGS if ordering in words), None),
         next((scope for scope in _SCOPES if scope in words), None),

@@ -35,8 +35,8 @@ class Context:
     """What facts need besides their operation.
 
     `executions` is how often each line runs in one program, where that is known; `widths` the bytes of one lane's
-    accesses that the disassembly has for a line and kind; `used` the names of all values that something reads; `banks`
-    how many banks shared memory has.
+    accesses that the disassembly has for a line and kind; `used` the names of all values that something reads;
+    `masked` the lines whose accesses have masks in the first IR; `banks` how many banks shared memory has.
     """
 
     aliases: Mapping[str, str]
@@ -44,11 +44,18 @@ class Context:
     executions: Mapping[int, float]
     widths: Mapping[tuple[int, str], frozenset[int]]
     used: frozenset[str]
+    masked: frozenset[int] | None = None
     banks: int = 32
 
     def layout(self, block: Block) -> Layout | None:
         """Return the register layout of a block, or None when it is not understood."""
         return read_layout(block.encoding, block.shape, self.aliases) if block.shape else None
+
+
+def pointed_types(seen: Seen) -> list[str]:
+    """Return what the addresses of an access of a single element point to, in MLIR's names."""
+    signature = seen.operation.types or seen.operation.text
+    return re.findall(r"!tt\.ptr<([^<>,]*)", signature)
 
 
 def read_blocks(types: str) -> list[Block]:

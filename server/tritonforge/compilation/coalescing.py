@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tritonforge.compilation.accesses import SECTOR
 from tritonforge.compilation.divisors import ANY, Divisor
 from tritonforge.compilation.layouts import Layout, Vector
 from tritonforge.compilation.values import Known, Number
 
+_GROUPS = 5
+"""Of so many bits of the register number, beyond those of one instruction, all values are looked at."""
 WIDEST = 16
 """The most bytes that one lane moves with one instruction (Blackwell's 32 need what Triton does not emit yet)."""
 
 
-def sectors_of(address: Known, layout: Layout, size: float, lane_bytes: int) -> tuple[float, float] | None:
-    """Return the sectors that one warp-wide instruction touches on average, and the fewest that hold the same bytes.
+@dataclass(frozen=True)
+class Sectors:
+    """What `GlobalAccess` has of sectors, under the same names."""
+
+    sectors: float
+    sectors_needed: float
+    overfetch: float
+
+
+def sectors_of(address: Known, layout: Layout, size: float, lane_bytes: int) -> Sectors | None:
+    """Count the sectors that the instructions of one warp touch for a block.
 
     `size` is that of an element, `lane_bytes` what each lane moves with an instruction. Addresses whose first lane is
     not known are taken to start a sector. None when a stride along which lanes differ is not known.
@@ -33,19 +45,32 @@ def sectors_of(address: Known, layout: Layout, size: float, lane_bytes: int) -> 
     per_lane = within.bit_length() - 1
     if per_lane > len(registers):
         return None
-    inside, groups = _sums(registers[:per_lane]), registers[per_lane:]
-    places = [lane + offset for lane in _sums(lanes) for offset in inside]
+    steps_inside, groups = registers[:per_lane], registers[per_lane:]
+    whole = all(step == size * (1 << bit) for bit, step in enumerate(steps_inside))
+    width = float(lane_bytes) if whole else size
+    places = _sums(lanes) if whole else [lane + inside for lane in _sums(lanes) for inside in _sums(steps_inside)]
     base = float(address.base or 0) * size
-    starts = {(base + offset) % SECTOR for offset in _sums(groups[:8])}
-    touched = needed = 0.0
-    for start in starts:
-        sectors: set[int] = set()
-        for place in places:
-            first = start + math.floor(place / size) * size
-            sectors.update(range(int(first // SECTOR), int((first + size - 1) // SECTOR) + 1))
-        touched += len(sectors)
-        needed += max(1, math.ceil(len({math.floor(place / size) for place in places}) * size / SECTOR))
-    return touched / len(starts), needed / len(starts)
+    offsets = _sums(groups[:_GROUPS])
+    touched = [len(_touched(places, start, size, width)) for start in {(base + offset) % SECTOR for offset in offsets}]
+    everything = [place + offset for offset in offsets for place in places]
+    overfetch = len(_touched(everything, base, size, width)) / _needed(everything, size, width)
+    return Sectors(sum(touched) / len(touched), float(_needed(places, size, width)), max(1.0, overfetch))
+
+
+def _touched(places: Sequence[float], start: float, size: float, width: float) -> set[int]:
+    """Return the sectors of accesses of `width` bytes to elements of `size` bytes."""
+    sectors: set[int] = set()
+    for place in set(places):
+        first = start + math.floor(place / size) * size
+        low, high = int(first // SECTOR), int((first + width - 1) // SECTOR)
+        sectors.add(low)
+        if high > low:
+            sectors.update(range(low + 1, high + 1))
+    return sectors
+
+
+def _needed(places: Sequence[float], size: float, width: float) -> int:
+    return max(1, math.ceil(len({math.floor(place / size) for place in places}) * width / SECTOR))
 
 
 def widest_bytes(address: Known, divisor: Divisor, alignment: int, layout: Layout | None, size: float) -> int | None:

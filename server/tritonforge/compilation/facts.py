@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -63,6 +65,7 @@ def read_blocks_and_loops(
         executions={number: line.executions for number, line in lines.items() if line.exact},
         widths=access_widths(machine),
         used=frozenset(walked.used),
+        masked=_masked_lines(texts.get("ttir", ""), file),
         banks=64 if arch.startswith("gfx95") else 32,
     )
     seen = _without_prologues(walked.operations)
@@ -70,13 +73,53 @@ def read_blocks_and_loops(
     moves = (conversion(one, context, shared=_uses_shared(one.line, instructions, sharing)) for one in seen)
     asked = _stages_written(texts.get("ttir", ""), file)
     return BlockFacts(
-        _known(global_access(one, context) for one in seen),
+        _accesses(seen, context),
         _known(shared_access(one, context) for one in seen),
         _known(moves),
         _known(dot(one, context) for one in seen),
         _known(atomic(one, context) for one in seen),
         _loops(walked.loops, asked, num_stages, machine, work),
     )
+
+
+def _accesses(operations: Sequence[Seen], context: Context) -> tuple[GlobalAccess, ...]:
+    """Return the accesses; of several on a line with different widths, the one width left over is the last one's."""
+    found = [(one, access) for one in operations if (access := global_access(one, context)) is not None]
+    widths: defaultdict[tuple[int, str], list[int | None]] = defaultdict(list)
+    for _, access in found:
+        if access.shape:
+            widths[access.line, access.kind].append(access.lane_bytes)
+    complete = []
+    for one, access in found:
+        place = (access.line, access.kind)
+        left = context.widths.get(place, frozenset()) - {width for width in widths[place] if width is not None}
+        if access.lane_bytes is None and widths[place].count(None) == 1 and len(left) == 1:
+            complete.append(global_access(one, context, next(iter(left))) or access)
+        else:
+            complete.append(access)
+    return tuple(complete)
+
+
+def _masked_lines(ttir: str, file: str) -> frozenset[int] | None:
+    """Return the lines whose loads and stores have masks, or None when the first IR is missing."""
+    if not ttir:
+        return None
+    locations = read_locations(ttir, file)
+    masked = {"tt.load": 2, "tt.store": 3}
+    lines = (
+        locations.line(one.location)
+        for one in _all_operations(ttir)
+        if len(one.operands) >= masked.get(one.name, len(one.operands) + 1)
+    )
+    return frozenset(line for line in lines if line is not None)
+
+
+def _all_operations(ttir: str) -> Iterator[Operation]:
+    waiting = list(read_functions(ttir)[1].values())
+    while waiting:
+        operation = waiting.pop()
+        yield operation
+        waiting += [one for region in operation.regions for one in region]
 
 
 def _known(found: Iterable[T | None]) -> tuple[T, ...]:
@@ -153,18 +196,11 @@ def _stages_written(ttir: str, file: str) -> dict[int, int]:
     """Return the numbers of stages that loops ask for themselves, by the loop's line."""
     locations = read_locations(ttir, file)
     found: dict[int, int] = {}
-
-    def visit(operations: Sequence[Operation]) -> None:
-        for operation in operations:
-            if "tt.num_stages = " in operation.attributes:
-                line = locations.line(operation.location)
-                if line is not None:
-                    found[line] = int(operation.attributes.split("tt.num_stages = ")[1].split(" ")[0].rstrip("},"))
-            for region in operation.regions:
-                visit(region)
-
-    for function in read_functions(ttir)[1].values():
-        visit([function])
+    for operation in _all_operations(ttir):
+        stages = re.search(r"tt\.num_stages = (\d+)", operation.attributes)
+        line = locations.line(operation.location) if stages else None
+        if stages and line is not None:
+            found[line] = int(stages[1])
     return found
 
 

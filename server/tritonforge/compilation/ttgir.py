@@ -194,12 +194,12 @@ class _Walker:
         *,
         specialized: bool,
     ) -> None:
-        asked = re.search(r"tt\.num_stages = (\d+)", operation.types + operation.text)
+        asked = re.search(r"tt\.num_stages = (\d+)", operation.attributes)
         loop = LoopSeen(
             self.locations.line(operation.location),
             name.removeprefix("scf."),
             outer,
-            specialized or "tt.warp_specialize" in operation.types + operation.text,
+            specialized or "tt.warp_specialize" in operation.attributes,
             int(asked[1]) if asked else None,
             dict(before),
         )

@@ -28,12 +28,14 @@ class GlobalAccess:
 
     `lane_bytes` is what one lane moves with one instruction, as the compiler chose; `widest_bytes` (at most 16) what it
     could move: as far as the addresses of this launch run on without a gap and are aligned, whatever the compiler knew
-    of them. `masked`: there is a mask that is not known to be always on (its own alignment narrows accesses too).
+    of them; None for atomics. `masked`: there is a mask that is not always on (its own alignment narrows accesses too).
 
     `sectors` is how many 32-byte sectors one warp-wide instruction touches (mean over the block), `sectors_needed` how
-    few would hold the same bytes: their ratio is 1 when coalesced. Both None for bulk accesses, and where the addresses
-    are data-dependent or the layout is not understood. They are counted from the lanes' addresses, with the program in
-    the middle of the grid; lanes that a mask turns off count. `replicas` is how many lanes hold each element (1: none
+    few would hold the same bytes: their ratio is 1 when coalesced. `overfetch` is the same ratio over all that a warp
+    accesses of the block: 1 when its instructions together use every sector whole, so that a cache makes up for what
+    each of them wastes. All None for bulk accesses, and where the addresses are data-dependent or the layout is not
+    understood. They are counted from the lanes' addresses, with the program in the middle of the grid; lanes that a
+    mask turns off count. `replicas` is how many lanes hold each element (1: none
     is idle or repeated). `data_dependent`: the addresses come out of memory (a gather or scatter).
     """
 
@@ -49,6 +51,7 @@ class GlobalAccess:
     masked: bool | None = None
     sectors: float | None = None
     sectors_needed: float | None = None
+    overfetch: float | None = None
     replicas: int | None = None
     data_dependent: bool | None = None
 

@@ -16,7 +16,7 @@ from tritonforge.worker.failures import JobFailed
 from tritonforge.worker.fakecuda.devices import FakeDevice
 from tritonforge.worker.places import cache_folder
 
-_AMD_RESOURCES = re.compile(r"^\s*(;.*|\.amdhsa_.*|\.(vgpr|sgpr|agpr|lds|private|group)\S*.*)$", re.MULTILINE)
+_AMD_RESOURCES = re.compile(r"^\s*(?:- )?(;.*|\.amdhsa_.*|\.(vgpr|sgpr|agpr|lds|private|group)\S*.*)$", re.MULTILINE)
 
 
 def artefacts_of(kernel: Any, wanted: tuple[str, ...], device: FakeDevice) -> dict[str, str]:

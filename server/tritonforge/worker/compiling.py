@@ -17,6 +17,7 @@ import triton
 from tritonforge.domain.launch import Call, RecordedLaunch
 from tritonforge.domain.messages import Compile, CompiledLaunch, CompileResult
 from tritonforge.worker.artefacts import artefacts_of, resources_of
+from tritonforge.worker.asm_lines import whole_assembly_lines
 from tritonforge.worker.calling import runnable, seed_everything
 from tritonforge.worker.described import event_of
 from tritonforge.worker.failures import JobContext, JobFailed
@@ -145,7 +146,7 @@ def compile_event(event: LaunchEvent) -> Any:
 
     run = _original_run(JITFunction)
     kwargs = {k: v for k, v in event.kwargs.items() if k not in {"stream", "device", "device_type"}}
-    with _cache_of(event.kernel.fn.__code__.co_filename), torch._C.DisableTorchFunction():
+    with _cache_of(event.kernel.fn.__code__.co_filename), whole_assembly_lines(), torch._C.DisableTorchFunction():
         return run(event.kernel, *event.args, grid=event.grid, warmup=True, **kwargs)
 
 
@@ -158,11 +159,11 @@ def _cache_of(file: str) -> Iterator[None]:
     """Use a disk cache of the kernel's own file.
 
     Triton's key leaves the path out, but line information in a binary has it: a copy of the file elsewhere would get
-    the other's.
+    the other's. Nor does it know of `whole_assembly_lines`: what was compiled without is kept elsewhere.
     """
     digest = hashlib.sha256(os.path.realpath(file).encode()).hexdigest()[:16]
     before = os.environ.get("TRITON_CACHE_DIR")
-    os.environ["TRITON_CACHE_DIR"] = str(cache_folder("triton", digest))
+    os.environ["TRITON_CACHE_DIR"] = str(cache_folder("triton", f"{digest}-lines"))
     try:
         yield
     finally:
