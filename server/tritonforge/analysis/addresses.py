@@ -153,7 +153,7 @@ class Body:
         before = dict(start)
         self.run(other)
         self._join(first)
-        self._mark(before, axes)
+        self._mark(before, axes - {CHOSEN})
         # What follows an early return happens only where the condition lets it.
         ends = any(part and isinstance(part[-1], ast.Return) for part in (body, other))
         self.guard = outside | axes if ends else outside

@@ -41,7 +41,7 @@ def read_apis(kernel: JitFunction, unit: Unit) -> tuple[ApiUse, ...]:
                     for keyword in node.keywords:
                         if keyword.arg is not None:
                             note(path, keyword, keyword.arg)
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            elif isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load):
                 path = path_of(node, scope)
                 if path is not None:
                     note(path, node)

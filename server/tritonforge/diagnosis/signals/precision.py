@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tritonforge.diagnosis.case import Case
+from tritonforge.diagnosis.facts import tensors
 from tritonforge.domain.kernel import Operation
 from tritonforge.domain.semantics import DotFormat, SumFormat
 
@@ -39,7 +40,8 @@ def rounded(case: Case) -> tuple[Rounded, ...]:
 
 def _of_dot(case: Case, dot: DotFormat) -> list[Rounded]:
     found = []
-    if dot.operand == "f32" and dot.precision == "tf32" and dot.sources and _has_tf32(case) and not _stated(case, dot):
+    by_default = dot.operand == "f32" and dot.precision == "tf32" and dot.sources and not _stated(case, dot)
+    if by_default and _has_tf32(case) and _is_all_wide(case):
         found.append(Rounded(dot.line, "tf32", "tf32", dot.sources))
     if dot.result in {"f16", "bf16"} and dot.operand in {"f16", "bf16"}:
         found.append(Rounded(dot.line, "accumulator", dot.result, extent=dot.contraction))
@@ -56,6 +58,12 @@ def _has_tf32(case: Case) -> bool:
     arch = case.compilation.arch if case.compilation is not None else ""
     digits = arch.removeprefix("sm_").rstrip("af")
     return arch.startswith("sm_") and digits.isdigit() and int(digits) >= _FIRST_TF32
+
+
+def _is_all_wide(case: Case) -> bool:
+    """Tell whether every float that the launch is given has 32 bits or more: beside 16-bit ones tf32 loses little."""
+    floats = [t.dtype for t in tensors(case.launch).values() if "float" in t.dtype]
+    return all(dtype in {"float32", "float64"} for dtype in floats)
 
 
 def _stated(case: Case, dot: DotFormat) -> bool:

@@ -73,10 +73,10 @@ def _is_ticket(kernel: Kernel, pointer: str) -> bool:
 def _is_read_before(kernel: Kernel, store: Reach, names: frozenset[str]) -> bool:
     """Tell whether what is there was read, at the same offsets, before this run stored anything to it."""
     writes = [r for r in kernel.reaches or () if r.name == "store" and names & set(r.pointers)]
-    first_write = min(w.range.start for w in writes)
+    first = min((w.range for w in writes), key=lambda place: place.start)
     offsets = _offsets(kernel, store)
     return offsets is not None and any(
-        len(r.pointers) == 1 and r.range.start < first_write and _offsets(kernel, r) == offsets
+        len(r.pointers) == 1 and r.range.end <= first.end and _offsets(kernel, r) == offsets
         for r in kernel.reaches or ()
         if r.name == "load" and names & set(r.pointers)
     )
