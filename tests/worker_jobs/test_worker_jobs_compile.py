@@ -152,3 +152,35 @@ def test_a_kernel_without_a_host_function_is_launched_over_its_grid(compile_lane
 def test_an_unknown_architecture_is_refused(compile_lane, example):
     with pytest.raises(JobFailed, match="no architecture"):
         compile_lane.do(Compile(example("matmul"), matmul_call(), "h100"))
+
+
+def test_a_result_names_the_files_behind_it_but_not_those_whose_text_came_with_it(compile_lane, tmp_path):
+    from tritonforge.domain.file_state import file_state
+    from tritonforge.domain.messages import Program
+
+    (tmp_path / "sizes.py").write_text("SIZE = 64\n")
+    text = (
+        "import torch, triton\nimport triton.language as tl\nfrom sizes import SIZE\n\n"
+        "@triton.jit\ndef fill(o, B: tl.constexpr):\n    tl.store(o + tl.arange(0, B), 1.0)\n\n"
+        "def run(o):\n    fill[(1,)](o, SIZE)\n"
+    )
+    (tmp_path / "fill.py").write_text(text)
+    program = Program(str(tmp_path), "fill.py", (("fill.py", text),))
+    result = compile_lane.do(Compile(program, Call("c", "fill.py", "run", (tensor(64),)), "sm_90", artefacts=()))
+    sources = dict(result.sources)
+    own = {path: state for path, state in sources.items() if path.startswith(str(tmp_path.resolve()))}
+    sizes = str((tmp_path / "sizes.py").resolve())
+    assert own == {sizes: file_state(sizes)}
+    assert any(path.endswith("libtriton.so") or "libtriton." in path for path in sources)
+
+
+def test_large_tensors_take_no_memory_where_no_host_function_reads_their_values():
+    from tritonforge.domain.launch import Distribution
+    from tritonforge.worker.compiling import cheap
+
+    arguments = (tensor(1 << 20), tensor(1 << 20, dtype="int32"), tensor(16))
+    host = Call("c", "f.py", "run", arguments)
+    kinds = [value.values.kind for value in cheap(host).arguments]
+    assert kinds == ["uninitialised", Distribution().kind, Distribution().kind]
+    direct = dataclasses.replace(host, kernel_launch=KernelLaunch(("1",)))
+    assert [value.values.kind for value in cheap(direct).arguments] == ["uninitialised"] * 2 + [Distribution().kind]

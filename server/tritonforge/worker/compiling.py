@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import triton
 
-from tritonforge.domain.launch import Call, RecordedLaunch
+from tritonforge.domain.launch import Call, Distribution, Entries, Items, RecordedLaunch, Tensor, Value
 from tritonforge.domain.messages import Compile, CompiledLaunch, CompileResult
 from tritonforge.worker.artefacts import artefacts_of, resources_of
 from tritonforge.worker.asm_lines import whole_assembly_lines
@@ -26,6 +26,7 @@ from tritonforge.worker.imported import files_behind
 from tritonforge.worker.launching import LaunchEvent, describe_launch, taking_launches
 from tritonforge.worker.loading import Loaded, load, raise_user_error
 from tritonforge.worker.places import cache_folder
+from tritonforge.worker.pruning import prune_now_and_then
 from tritonforge.worker.rebuilding import rebuild
 from tritonforge.worker.recording import launch_key
 from tritonforge.worker.values import Describing
@@ -60,17 +61,21 @@ def compile_call(request: Compile, context: JobContext) -> CompileResult:
             taker.repeated = {found.launch.kernel for found in taker.done.values()}
             for launch in request.call.launches:
                 taker.make_up_for(launch, loaded)
+    prune_now_and_then()
     return CompileResult(tuple(taker.done.values()), context.output(), files_behind(loaded))
 
 
 def cheap(call: Call) -> Call:
-    """Return the call with its large floating tensors as zeros: their values do not change what is compiled."""
-    from tritonforge.domain.launch import Distribution, Entries, Items, Tensor, Value
+    """Return the call with large tensors left unwritten whose values do not change what is compiled.
+
+    These are the floating ones, and all of a kernel that is launched directly: no host function reads them then.
+    """
+    direct = call.kernel_launch is not None
 
     def light(value: Value) -> Value:
         if isinstance(value, Tensor) and isinstance(value.values, Distribution):
-            large = value.elements > 4096 and value.dtype.startswith(("float", "bfloat", "complex"))
-            return replace(value, values=Distribution("zeros")) if large else value
+            counts = direct or value.dtype.startswith(("float", "bfloat", "complex"))
+            return replace(value, values=Distribution("uninitialised")) if counts and value.elements > 4096 else value
         if isinstance(value, Items):
             return Items(value.kind, tuple(light(v) for v in value.items))
         if isinstance(value, Entries):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib
+import mmap
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from tritonforge.worker.fakecuda.large import RESIDENT_LIMIT, holds_nothing
 from tritonforge.worker.fakecuda.mode import mark_cpu
 
 _ALIGNED = 256
+_LAZY = 1 << 20
 GUARD = 0xA5
 """The byte beside every buffer of an argument."""
 
@@ -174,7 +176,7 @@ class _Builder:
         natural = _ALIGNED if offset == 0 else min(_ALIGNED, offset & -offset)
         shift = 0 if t.alignment >= natural else -(-max(t.alignment, dtype.itemsize) // unit) * unit
         if on_cpu:
-            raw = bytearray(size + 4 * _ALIGNED)
+            raw = zeroed(size + 4 * _ALIGNED)
             whole = torch.frombuffer(raw, dtype=torch.uint8)
         else:
             spare = 4 * _ALIGNED if self.fenced else _ALIGNED + shift
@@ -235,6 +237,11 @@ class _Builder:
             if view.shape[axis] != t.shape[axis]:
                 values = values.narrow(axis, 0, 1)
         view.copy_(values)
+
+
+def zeroed(size: int) -> bytearray | mmap.mmap:
+    """Return so many zero bytes; many of them take memory, and time, only where somebody writes."""
+    return mmap.mmap(-1, size) if size >= _LAZY else bytearray(size)
 
 
 def real_device(tensor: Any) -> Any:
