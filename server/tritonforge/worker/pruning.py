@@ -61,6 +61,5 @@ def _entries() -> Iterator[tuple[float, int, Path]]:
                 continue
             for path in folder.iterdir():
                 with contextlib.suppress(OSError):
-                    files = [path, *path.iterdir()] if path.is_dir() else [path]
-                    found = [file.stat() for file in files]
-                    yield found[0].st_mtime, sum(one.st_size for one in found), path
+                    files = path.iterdir() if path.is_dir() else [path]
+                    yield path.stat().st_mtime, sum(file.stat().st_size for file in files), path
