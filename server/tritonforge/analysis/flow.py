@@ -209,7 +209,7 @@ class _Flow(ExpressionFlow):
             self.facts.loops.append(LoopFact(node, kind, len(self.loop_stack)))
         return self.loop_ids[id(node)]
 
-    def _iterate(self, node: ast.For | ast.While, index: int, head: Callable[[], None]) -> None:
+    def _iterate(self, node: ast.For | ast.While, index: int, head: Callable[[], object]) -> None:
         before = dict(self.env)
         if id(node) not in self.carried:
             self.carried[id(node)] = carried_names(node, set(self.env), self.read_by)

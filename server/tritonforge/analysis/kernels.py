@@ -128,7 +128,7 @@ def _chosen(fact: AccessFact, facts: Facts) -> Literal["no", "scalar", "rows", "
 
 
 def _index_pointers(fact: AccessFact, facts: Facts, constexprs: set[str]) -> tuple[str, ...]:
-    found = (facts.accesses[load].bases for load in fact.chosen_by if load in facts.accesses)
+    found = (facts.accesses[n].bases for n in fact.chosen_by if n in facts.accesses and facts.accesses[n].rank != 0)
     bases = (tuple(b for b in each if b not in constexprs) for each in found)
     return tuple(sorted({MemoryFlow.base_of(each) for each in bases if each}))
 

@@ -51,6 +51,8 @@ class Origins:
             return _Origin("call", text, here)
         if not at_launch and _is_arithmetic(node):
             return _Origin("literal", text, here)
+        if isinstance(node, ast.BinOp) and self._counts(node, scope):
+            return _Origin("loop", text, here)
         return _Origin("expression", text, here)
 
     def _follow_name(self, node: ast.Name, scope: Scope, depth: int) -> _Origin:
@@ -62,6 +64,8 @@ class Origins:
         if len(bindings) != 1:
             return _Origin("parameter", node.id, None) if _only_defaulted(bindings) else unknown
         binding = bindings[0]
+        if self._counts(node, scope):
+            return _Origin("loop", node.id, None)
         if binding.kind == "parameter":
             place = self._text.range(binding.value) if binding.value is not None else None
             return _Origin("parameter", node.id if binding.value is None else self._text.segment(binding.value), place)
@@ -147,6 +151,18 @@ class Origins:
                 return False
             kinds = [self._sized(value, found[0], depth - 1) for value in values]
             return False if False in kinds else True if True in kinds else None
+        return False
+
+    def _counts(self, node: ast.expr, scope: Scope) -> bool:
+        """Tell whether a name in an expression counts the rounds of a loop whose bounds are not written out."""
+        for inner in ast.walk(node):
+            found = scope.lookup(inner.id) if isinstance(inner, ast.Name) else None
+            for binding in found[1] if found is not None and len(found[1]) == 1 else []:
+                if binding.kind != "loop" or not isinstance(binding.value, ast.Call):
+                    continue
+                path = dotted(binding.value.func, scope)
+                if path == "range" and not all(is_literal(a) for a in binding.value.args):
+                    return True
         return False
 
     def _rounds_up(self, node: ast.expr, scope: Scope) -> bool:

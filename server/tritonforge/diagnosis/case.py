@@ -40,6 +40,8 @@ class Case:
     gpu: Gpu | None = None
     counters: Counters | None = None
     faults: tuple[Fault, ...] = ()
+    launches: tuple[Launch, ...] = ()
+    """Every known launch of the kernel, this one included: what varies between them no single one shows."""
 
     @property
     def compiled(self) -> Compilation | None:

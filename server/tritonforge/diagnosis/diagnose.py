@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 
 from tritonforge.diagnosis.case import Case
@@ -22,7 +23,9 @@ def diagnose(
     at one place is said once, for the gravest of them.
     """
     seen: dict[tuple[str, Range], Finding] = {}
-    for case in tuple(cases) or (Case(kernel),):
+    known = tuple(cases) or (Case(kernel),)
+    launches = tuple(case.launch for case in known if case.launch is not None)
+    for case in (dataclasses.replace(case, launches=case.launches or launches) for case in known):
         for finding in _findings(case, select, ignore):
             if _is_suppressed(finding, kernel.suppressions):
                 continue

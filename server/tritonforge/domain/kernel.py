@@ -27,6 +27,7 @@ ValueSource = Literal[
     "autotune",  # chosen by @triton.autotune
     "heuristic",  # chosen by @triton.heuristics
     "kwargs",  # hidden in **kwargs or *args
+    "loop",  # computed from the variable of a loop of the host function that goes round more than a few times
     "expression",  # anything else
     "absent",  # not given and no default (options such as num_warps)
 ]
@@ -89,7 +90,7 @@ class Access:
     """What a loaded value chooses in the address: nothing, the place of the whole block, of each of its rows, or of
     each of its elements."""
     indexes: tuple[str, ...] = ()
-    """The pointer parameters whose loaded values choose."""
+    """The pointer parameters whose loaded blocks choose."""
     hints: tuple[tuple[str, str], ...] = ()
     """`eviction_policy`, `cache_modifier` and `volatile`, as written."""
 

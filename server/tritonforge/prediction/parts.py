@@ -33,7 +33,7 @@ L1_US = 0.02
 """A load that hits L1 and its dependent use."""
 BEST_PATH_SHARE = 0.75
 """Of the published matrix rate, what a good kernel reaches: power holds the rest back (cuBLAS on an H200: 0.73)."""
-_OLD_PATH_SHARE = {"sm_90": 0.6, "sm_100": 0.35, "sm_103": 0.35}
+OLD_PATH_SHARE = {"sm_90": 0.6, "sm_100": 0.35, "sm_103": 0.35}
 """Of that, what `mma` reaches where `wgmma` or `tcgen05` are the way to the full rate."""
 
 
@@ -77,7 +77,7 @@ def tensor(load: Load, compilation: Compilation, gpu: GpuSpec, tflops: float | N
         return 0.0
     share = 1.0 if achieved else BEST_PATH_SHARE
     if compilation.tensor_path == "mma":
-        share *= _OLD_PATH_SHARE.get(compilation.arch.rstrip("af"), 1.0)
+        share *= OLD_PATH_SHARE.get(compilation.arch.rstrip("af"), 1.0)
     per_sm = tflops * 1e6 / gpu.sms * share * tile_share(load, compilation)
     return load.per_sm * flops / per_sm
 

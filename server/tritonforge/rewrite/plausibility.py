@@ -21,7 +21,7 @@ MAX_ELEMENTS = 131_072
 MIN_DOT = 16
 """The smallest extent of a `tl.dot` on every axis (Triton 3.2–3.9, 16-bit operands, NVIDIA)."""
 
-_FIXED = {"next_power_of_2", "call", "expression", "kwargs", "heuristic"}
+_FIXED = {"next_power_of_2", "call", "loop", "expression", "kwargs", "heuristic"}
 
 
 class DotTiles(NamedTuple):
