@@ -162,6 +162,8 @@ def _scalar_access(seen: Seen, kind: AccessKind, address: Known, context: Contex
 def _masked(seen: Seen, kind: AccessKind, context: Context) -> bool | None:
     if kind == "async-copy":  # pipelining adds a mask of its own
         return seen.line in context.masked if context.masked is not None else None
+    if "buffer_" in seen.name:
+        return re.search(r"\]\s*,\s*%", seen.operation.text) is not None
     at = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}.get(seen.name)
     if at is None:
         return None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tritonforge.compilation.divisors import common
 from tritonforge.compilation.layouts import Layout, Vector, read_layout
 from tritonforge.compilation.mlir import element_bytes
 from tritonforge.compilation.ttgir import Seen
@@ -102,7 +103,8 @@ def buffer_address(seen: Seen) -> Known:
     pointer, offsets = seen.values[names.index(base[0])], seen.values[names.index(inside[0])]
     return Known(
         None if pointer.base is None or offsets.base is None else pointer.base + offsets.base,
-        offsets.strides, offsets.shape, pointer.pointer, None, offsets.varies, offsets.loaded, offsets.divisor,
+        offsets.strides, offsets.shape, pointer.pointer, None, offsets.varies, offsets.loaded or pointer.loaded,
+        common((pointer.divisor, offsets.divisor)),
     )  # fmt: skip
 
 

@@ -172,7 +172,31 @@ def _loops(
             chain, carried = chain_of(machine, span)
             loop = replace(loop, instructions=span[1] - span[0], chain=chain, carried_chain=carried)
         found.append(loop)
-    return tuple(found)
+    return _together(found)
+
+
+def _together(loops: Sequence[Loop]) -> tuple[Loop, ...]:
+    """Make one of the loops that warps with different tasks run in place of one of the source."""
+    merged: list[Loop] = []
+    for loop in loops:
+        at = next((i for i, one in enumerate(merged) if one.line == loop.line and one.warp_specialized), None)
+        if at is None or not loop.warp_specialized:
+            merged.append(loop)
+            continue
+        one = merged[at]
+        longer = max(one, loop, key=lambda found: found.instructions or 0)
+        merged[at] = replace(
+            longer,
+            innermost=one.innermost and loop.innermost,
+            stages_used=max((n for n in (one.stages_used, loop.stages_used) if n is not None), default=None),
+            buffers=max(one.buffers or 0, loop.buffers or 0),
+            loads=one.loads + loop.loads,
+            scalar_loads=one.scalar_loads + loop.scalar_loads,
+            async_copies=one.async_copies + loop.async_copies,
+            bulk_copies=one.bulk_copies + loop.bulk_copies,
+            dots=one.dots + loop.dots,
+        )
+    return tuple(merged)
 
 
 def _stages_used(loop: LoopSeen) -> int | None:

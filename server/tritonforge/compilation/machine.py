@@ -70,7 +70,8 @@ class Machine:
         """Return the function that an instruction computes, as `LineInstructions.functions` names it, or None."""
         one = self.stream[index]
         if self.amd:
-            return amd_function(one.mnemonic)
+            found = amd_function(one.mnemonic)
+            return "int_div" if found == "rcp" and self._of_integer(index) else found
         if one.mnemonic == "MUFU":
             unit = one.modifiers.lstrip(".").partition(".")[0]
             return _UNITS.get(unit, unit.lower() or None)
@@ -78,7 +79,17 @@ class Machine:
             return "div"
         return "int_div" if one.mnemonic in {"I2F", "I2FP"} and one.modifiers.endswith(".RP") else None
 
+    def _of_integer(self, index: int) -> bool:
+        """Tell whether AMD's reciprocal is that of an integer, with which a division of integers starts."""
+        source = self.stream[index].operands.rpartition(",")[2].strip()
+        for earlier in reversed(self.stream[max(0, index - _NEAR) : index]):
+            if earlier.operands.partition(",")[0].strip() == source:
+                return earlier.mnemonic.startswith(("v_cvt_f32_u32", "v_cvt_f32_i32"))
+        return False
 
+
+_NEAR = 64
+"""How many instructions back the conversion in front of a division of integers is looked for."""
 _LOCAL = frozenset({"LDL", "STL"})
 
 

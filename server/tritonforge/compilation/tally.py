@@ -39,40 +39,48 @@ class Tally:
     exact: bool = True
     depends_on_program: bool = False
     dot: tuple[float, tuple[int, int, int], str] | None = None
+    masks_vary: bool = False
+    """Whether a mask depends on the program id."""
+
+    @property
+    def unmasked(self) -> dict[int, float]:
+        """Return the bytes of the lanes that masks leave on, by line."""
+        return {number: line.unmasked for number, line in self.lines.items()}
 
 
-def combine(walks: Sequence[Tally]) -> Work:
-    """Return the mean of several walks through the same program text as the noun `Work`."""
-    n = len(walks)
+def combine(walks: Sequence[tuple[Tally, float]]) -> Work:
+    """Return the weighted mean of several walks through the same program text as the noun `Work`."""
+    total = sum(weight for _, weight in walks)
     lines: dict[int, LineWork] = {}
-    for number in sorted({number for walk in walks for number in walk.lines}):
-        parts = [walk.lines[number] for walk in walks if number in walk.lines]
-        accessed = sum(p.accessed for p in parts)
+    for number in sorted({number for walk, _ in walks for number in walk.lines}):
+        parts = [(walk.lines[number], weight / total) for walk, weight in walks if number in walk.lines]
+
+        def mean(name: str, parts: Sequence[tuple[LineTally, float]] = parts) -> float:
+            return sum(float(getattr(part, name)) * weight for part, weight in parts)
+
+        accessed = mean("accessed")
+        trips = [n for part, _ in parts for n in part.trips]
         lines[number] = LineWork(
-            executions=sum(p.executions for p in parts) / n,
-            load_bytes=sum(p.load_bytes for p in parts) / n,
-            store_bytes=sum(p.store_bytes for p in parts) / n,
-            dot_flops=sum(p.dot_flops for p in parts) / n,
-            alu_ops=sum(p.alu_ops for p in parts) / n,
-            special_ops=sum(p.special_ops for p in parts) / n,
-            atomic_ops=sum(p.atomic_ops for p in parts) / n,
-            unmasked_fraction=sum(p.unmasked for p in parts) / accessed if accessed else 1.0,
-            moved_bytes=sum(p.moved_bytes for p in parts) / n,
-            pointers=tuple(sorted({name for p in parts for name in p.pointers})),
-            atomic_targets=max(p.atomic_targets for p in parts),
-            exact=all(p.exact for p in parts),
-            trips=_mean([n for p in parts for n in p.trips]),
+            executions=mean("executions"),
+            load_bytes=mean("load_bytes"),
+            store_bytes=mean("store_bytes"),
+            dot_flops=mean("dot_flops"),
+            alu_ops=mean("alu_ops"),
+            special_ops=mean("special_ops"),
+            atomic_ops=mean("atomic_ops"),
+            unmasked_fraction=mean("unmasked") / accessed if accessed else 1.0,
+            moved_bytes=mean("moved_bytes"),
+            pointers=tuple(sorted({name for part, _ in parts for name in part.pointers})),
+            atomic_targets=max(part.atomic_targets for part, _ in parts),
+            exact=all(part.exact for part, _ in parts),
+            trips=sum(trips) / len(trips) if trips else None,
         )
-    dots = [walk.dot for walk in walks if walk.dot]
+    dots = [walk.dot for walk, _ in walks if walk.dot]
     dot = max(dots) if dots else None
     return Work(
         lines=lines,
-        iterations=sum(walk.iterations for walk in walks) / n,
-        exact=all(walk.exact for walk in walks),
+        iterations=sum(walk.iterations * weight for walk, weight in walks) / total,
+        exact=all(walk.exact for walk, _ in walks),
         dot_tile=dot[1] if dot else None,
         dot_dtype=dot[2] if dot else None,
     )
-
-
-def _mean(numbers: Sequence[float]) -> float | None:
-    return sum(numbers) / len(numbers) if numbers else None
