@@ -114,7 +114,7 @@ class Compile(Request[CompileResult]):
     call: Call
     arch: str
     kernels: tuple[str, ...] = ()
-    artefacts: tuple[str, ...] = ("ttir", "sass")
+    artefacts: tuple[str, ...] = ("ttir", "ttgir", "sass")
     lane: ClassVar[Lane] = "compile"
     result: ClassVar[type] = CompileResult
 
