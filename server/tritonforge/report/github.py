@@ -50,7 +50,7 @@ def analyze_summary(result: AnalyzeResult, prefix: str = "") -> str:
             lines.append(f"\nand {len(ordered) - _SHOWN} more.")
         lines.append("")
     if result.errors:
-        lines += ["### Could not be read", ""]
+        lines += ["### Could not be judged", ""]
         lines += [
             f"- `{_path(error.file, prefix)}:{error.line}` {_cell(error.message)}" for error in result.errors[:_SHOWN]
         ]

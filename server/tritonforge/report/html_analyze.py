@@ -37,7 +37,7 @@ def _page(result: AnalyzeResult, sources: Mapping[str, str], version: str) -> It
         made += f" · {wording.target(result.target)}"
     yield f'<p class="muted">{escape(made)}</p>\n<p>{_counts(result)}</p>'
     if result.errors:
-        yield "<h3>Could not be read</h3>\n<ul>"
+        yield "<h3>Could not be judged</h3>\n<ul>"
         for error in result.errors:
             yield f"<li><code>{escape(error.file)}:{error.line}</code> {escape(error.message)}</li>"
         yield "</ul>"

@@ -44,7 +44,11 @@ SOURCE_ONLY = "no worker is available, so only the source was judged"
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH[::KERNEL]…")
 @click.option(
-    "--arch", "archs", multiple=True, metavar="ARCH", help="Compile for this architecture (sm_90, gfx942, …)."
+    "--arch",
+    "archs",
+    multiple=True,
+    metavar="ARCH",
+    help="Compile for this architecture (sm_90, gfx942, …). May be given several times, to compare.",
 )
 @target_option()
 @no_run_option()
