@@ -18,7 +18,7 @@ def _look(case: Case) -> Iterable[Observation]:
         return
     conversion = seen.conversion
     yield Observation(
-        severity="warning" if seen.waiting is not None and seen.waiting >= _WAITED_FOR else "information",
+        severity="warning" if seen.decides or (seen.waiting or 0.0) >= _WAITED_FOR else "information",
         range=line_range(case.kernel, conversion.line),
         message=_message(seen),
         provenance="compiled",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.counted import samples_on, stalled
 from tritonforge.diagnosis.signals.pace import has_headroom, pace
+from tritonforge.diagnosis.signals.shared_passes import is_mostly_shared
 from tritonforge.domain.blocks import Conversion
 from tritonforge.domain.source import Range
 
@@ -22,13 +23,15 @@ _WAITS = ("short_scoreboard", "barrier", "mio_throttle")
 class Converted:
     """`conversion`, the largest; `ratio` of the bytes that all such conversions move over those of global accesses.
 
-    `waiting` is the counted share (0–1) of the stall samples on its line, if those are for shared memory.
+    `waiting` is the counted share (0–1) of the stall samples on its line, if those are for shared memory; `decides`
+    tells that shared memory sets the pace by the instructions that are issued.
     """
 
     conversion: Conversion
     count: int
     ratio: float
     waiting: float | None
+    decides: bool
 
 
 def converted(case: Case) -> Converted | None:
@@ -54,7 +57,13 @@ def converted(case: Case) -> Converted | None:
     worst = max(found, key=lambda c: c.nbytes * (c.executions or 0.0))
     samples = samples_on(case, [Range.of(worst.line, 1, worst.line, 1)])
     waiting = samples if samples is not None and stalled(case, *_WAITS) >= samples else None
-    return Converted(worst, len(found), ratio, waiting) if ratio >= _SHARE else None
+    if ratio < _SHARE:
+        return None
+    return Converted(worst, len(found), ratio, waiting, _decides(case))
+
+
+def _decides(case: Case) -> bool:
+    return case.counters is None and pace(case) == "alu" and is_mostly_shared(case)
 
 
 def _is_needed(conversion: Conversion) -> bool:
