@@ -24,7 +24,8 @@ def artefacts(name: str) -> Mapping[str, CompiledLaunch]:
 @cache
 def compilations(name: str) -> Mapping[str, Compilation]:
     """Return the same, read."""
-    file = "/golden/samples.py" if name.startswith("samples") else "/golden/pathologies.py"
+    kind = name.partition("-")[0]
+    file = f"/golden/{kind if kind in {'samples', 'blocks'} else 'pathologies'}.py"
     return {key: read(c, launch_id=key, kernel_file_path=file) for key, c in artefacts(name).items()}
 
 

@@ -84,9 +84,10 @@ def _tiled(shape: Vector, order: Vector, width: int, swizzle: _Swizzle) -> Offse
 def conflict_ways(layout: Layout, offset: Offset, size: float, *, banks: int = 32, matrix: int | None = None) -> float:
     """Return the wavefronts that a warp's accesses take ÷ the fewest that could move their bytes (1: no conflict).
 
-    Lanes move as many consecutive elements at once as their registers hold, at most 16 bytes; 8-byte accesses go half a
-    warp at a time, 16-byte ones a quarter. Lanes that want the same word get it together. `matrix` is the dimension
-    along which rows of eight 16-byte pieces are read by `ldmatrix` with a transpose, None without one.
+    Lanes move as many consecutive elements at once as their registers hold, at most 16 bytes. As many lanes are served
+    at a time as there are banks; half as many by 8-byte accesses, a quarter by 16-byte ones. Lanes that want the same
+    word get it together. `matrix` is the dimension along which rows of eight 16-byte pieces are read by `ldmatrix` with
+    a transpose, None without one.
     """
     if matrix is not None:
         return _matrix_ways(layout, offset, size, banks, matrix)
@@ -100,7 +101,8 @@ def conflict_ways(layout: Layout, offset: Offset, size: float, *, banks: int = 3
         bits += 1
     width = within * size
     lanes = _positions(layout.lane, origin)
-    together = len(lanes) if width <= BANK else max(1, round(len(lanes) * BANK / width))
+    at_once = min(len(lanes), banks)
+    together = at_once if width <= BANK else max(1, round(at_once * BANK / width))
     taken = fewest = 0
     for register in _positions(layout.register[bits : bits + 3], origin):
         for first in range(0, len(lanes), together):

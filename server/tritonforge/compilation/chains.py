@@ -25,8 +25,9 @@ def chain_of(machine: Machine, span: Span) -> tuple[int, int]:
     Registers and predicates count, and shared memory across barriers: what is read behind a barrier needs what was
     stored before it. Predicates that guard instructions do not. Latencies are all taken alike.
     """
+    skipped = _skipped(machine, span)
     body = [
-        _effects(machine, machine.stream[index], machine.kinds[index])
+        (*_effects(machine, machine.stream[index], machine.kinds[index]), index in skipped)
         for index in range(*span)
         if machine.stream[index].mnemonic not in {"NOP", "s_nop"}
     ]
@@ -34,13 +35,26 @@ def chain_of(machine: Machine, span: Span) -> tuple[int, int]:
     lengths = []
     for _ in range(3):
         longest = 0
-        for results, sources in body:
+        for results, sources, sometimes in body:
             depth = 1 + max((depths.get(source, 0) for source in sources), default=0)
             longest = max(longest, depth)
             for result in results:
-                depths[result] = max(depth, depths.get(result, 0)) if result == _MEMORY else depth
+                # What a branch may skip leaves the value before it in place, too.
+                merged = sometimes or result == _MEMORY
+                depths[result] = max(depth, depths.get(result, 0)) if merged else depth
         lengths.append(longest)
     return lengths[0], lengths[2] - lengths[1]
+
+
+def _skipped(machine: Machine, span: Span) -> set[int]:
+    """Return the indexes of what a branch forward within the body may skip."""
+    found: set[int] = set()
+    for index in range(*span):
+        instruction = machine.stream[index]
+        target = machine.labels.get(instruction.target or "", 0)
+        if index + 1 < target <= span[1] and instruction.mnemonic.startswith(("BRA", "s_cbranch")):
+            found.update(range(index + 1, target))
+    return found
 
 
 def innermost(loops: Sequence[Span]) -> list[Span]:
