@@ -4,6 +4,8 @@ import difflib
 import math
 from pathlib import Path
 
+from tritonforge.domain.blocks import Atomic, Conversion, Dot, GlobalAccess, SharedAccess
+from tritonforge.domain.blocks import Loop as LoopFacts
 from tritonforge.domain.candidate import Candidate, Suggestion, Trial, Verdict
 from tritonforge.domain.compilation import (
     Compilation,
@@ -180,11 +182,17 @@ COMPILATION = Compilation(
     resources=Resources(64, 0, 8192),
     occupancy=Occupancy(0.5, 8, 32, "registers"),
     instructions={
-        13: LineInstructions({"mma": 8, "load_shared": 4}),
+        13: LineInstructions({"mma": 8, "load_shared": 4}, executed={"mma": 4096.0, "load_shared": 2048.0}),
         11: LineInstructions({"load_global": 2}, (16, 16)),
     },
     work=Work({11: LineWork(128.0, load_bytes=262144.0), 10: LineWork(math.inf)}),
     tensor_path="mma",
+    accesses=(GlobalAccess(11, "async-copy", "a_ptr", "f16", (32, 32), 10, 128.0, 16, 16, True, 16.0, 16.0, 1.0, 1, False),),
+    shared_accesses=(SharedAccess(13, "load", "f16", (32, 32), "swizzled_shared", 10, 128.0, 1.0),),
+    conversions=(Conversion(14, "mma", "blocked", "f32", (32, 32), 4096.0, through="shared"),),
+    dots=(Dot(13, "mma", (32, 32, 32), "f16", "f16", "f32", 10, 128.0, (16, 8)),),
+    atomics=(Atomic(14, "fadd", "f32", (), "relaxed", "gpu"),),
+    loops=(LoopFacts(10, trips=128.0, stages_asked=3, stages_used=3, buffers=2, async_copies=2, dots=1),),
 )
 SPILLING = Compilation(
     "9c04de", "matmul_kernel", "sm_90", "3.7.1", resources=Resources(255, 1536, 100_000), occupancy=None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tritonforge.domain.compilation import LineInstructions, LineWork
+from tritonforge.domain.codec import encode
+from tritonforge.domain.compilation import Compilation, LineInstructions, LineWork
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult, Assessment
 from tritonforge.report.json_parts import (
@@ -64,6 +65,11 @@ def _assessment(assessment: Assessment) -> Json:
         "shared_bytes": resources.shared_bytes if resources else None,
         "occupancy": number(occupancy.fraction) if occupancy else None,
         "limiter": occupancy.limiter if occupancy else None,
+        "static_shared_bytes": resources.static_shared_bytes if resources else None,
+        "dynamic_shared_bytes": resources.dynamic_shared_bytes if resources else None,
+        "next_step": encode(occupancy.next_step) if occupancy else None,
+        "tensor_path": compilation.tensor_path,
+        "blocks": _blocks(compilation),
         "lines": {
             str(line): _line(compilation.instructions.get(line), work.lines.get(line) if work else None)
             for line in lines
@@ -76,13 +82,31 @@ def _assessment(assessment: Assessment) -> Json:
     }
 
 
+_BLOCKS = ("accesses", "shared_accesses", "conversions", "dots", "atomics", "loops")
+
+
+def _blocks(compilation: Compilation) -> Json | None:
+    """Return what is known of block operations and loops, null where the compiler's IR with layouts was not read."""
+    facts = {name: getattr(compilation, name) for name in _BLOCKS}
+    return None if None in facts.values() else {name: encode(found) for name, found in facts.items()}
+
+
 def _line(instructions: LineInstructions | None, work: LineWork | None) -> Json:
     """Return a line's static instruction counts, and what one program does on it (null where that is not known)."""
     return {
         "instructions": dict(instructions.instructions) if instructions else {},
         "access_bytes": list(instructions.access_bytes) if instructions else [],
+        "functions": dict(instructions.functions) if instructions else {},
+        "spills": instructions.spill_stores + instructions.spill_loads if instructions else 0,
+        "executed": _executed(instructions),
         "executions": number(work.executions) if work else None,
         "load_bytes": number(work.load_bytes) if work else None,
         "store_bytes": number(work.store_bytes) if work else None,
         "dot_flops": number(work.dot_flops) if work else None,
     }
+
+
+def _executed(instructions: LineInstructions | None) -> Json | None:
+    if instructions is None or instructions.executed is None:
+        return None
+    return {kind: number(count) for kind, count in instructions.executed.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonforge.domain.compilation import Compilation
+from tritonforge.domain.compilation import Compilation, Occupancy
 from tritonforge.domain.finding import SEVERITIES
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Launch
@@ -65,7 +65,7 @@ def _without_launch(kernels: Sequence[AnalyzedKernel], width: int) -> list[Line]
         listed = ", ".join(names)
         out += indent(wrap([Span(file, "muted"), f" {listed}"], width=width - 2, hanging=4), 2)
     first = wording.kernel_path(kernels[0].kernel)
-    mend = [
+    mend: list[Span | str] = [
         "To have them compiled, record what launches them (",
         Span("tritonforge trace -- COMMAND".replace(" ", "\N{NO-BREAK SPACE}"), "code"),
         ") or write launch specs: ",
@@ -160,10 +160,24 @@ def _resources(compilation: Compilation) -> list[Span | str]:
             f" · {wording.size(resources.shared_bytes)} shared",
         ]
     if (occupancy := compilation.occupancy) is not None:
-        parts.append(f" · occupancy {wording.percent(occupancy.fraction)} (limited by {occupancy.limiter})")
+        limited = f"limited by {occupancy.limiter}{_next_step(occupancy)}"
+        parts.append(f" · occupancy {wording.percent(occupancy.fraction)} ({limited})")
     if compilation.tensor_path != "none":
         parts.append(f" · dots run as {compilation.tensor_path}")
     return parts
+
+
+def _next_step(occupancy: Occupancy) -> str:
+    """Say what would make room for one more program on each SM, where something would."""
+    step = occupancy.next_step
+    if step is None or not step.exceeded:
+        return ""
+    limits = {
+        "registers": f"at most {wording.plural(step.registers, 'register')}",
+        "shared-memory": f"at most {wording.size(step.shared_bytes)} shared",
+    }
+    needed = " and ".join(limits[name] for name in step.exceeded)
+    return f"; {needed} for {wording.percent(step.fraction)}"
 
 
 def _summary(result: AnalyzeResult) -> Line:
