@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -242,6 +243,11 @@ def test_new_code_that_no_input_ran_is_refused():
 def test_a_side_of_a_new_branch_that_no_input_took_is_refused():
     verdict = checked(Scripted(lambda *_: EQUAL, coverage=[coverage(9, "false")]), NEW_BRANCH).verdict
     assert verdict.reason == "line 9: the candidate adds a branch that no input took: false"
+
+
+def test_a_helper_of_another_package_is_no_code_of_the_candidate():
+    helper = replace(coverage(9, "false"), file="/opt/triton/language/random.py")
+    assert checked(Scripted(lambda *_: EQUAL, coverage=[helper]), NEW_BRANCH).verdict.accepted
 
 
 def test_code_of_the_original_that_no_input_ran_is_only_told():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import zlib
 
 import numpy as np
@@ -53,6 +54,25 @@ def test_the_inner_dimensions_of_a_product_stay_equal_and_the_outer_ones_are_fre
     call = Call("", "m.py", "matmul", (tensor(4096, 4096), tensor(4096, 4096)))
     groups = groups_of(call, lambda a, b: a.shape[1] == b.shape[0])
     assert groups == {frozenset({((0,), 0)}), frozenset({((0,), 1), ((1,), 0)}), frozenset({((1,), 1)})}
+
+
+def test_each_size_divides_evenly_while_the_others_do_not():
+    call = Call("", "m.py", "f", (tensor(4096, 2048),))
+    found = asyncio.run(find_groups(call, original(lambda *_: True)))
+    chosen = [v.call.arguments[0].shape for v in variations(call, found, tile=64, seed=1)]
+    assert any(m % 64 == 0 and n % 2 for m, n in chosen)
+    assert any(n % 64 == 0 and m % 2 for m, n in chosen)
+
+
+def test_nan_and_infinity_come_in_one_tile_of_a_row_and_not_in_another():
+    call = Call("", "m.py", "f", (tensor(4096, 2048),))
+    found = asyncio.run(find_groups(call, original(lambda *_: True)))
+    over = [
+        v.call.arguments[0]
+        for v in variations(call, found, tile=64, seed=1)
+        if "Inf" in v.about and "over a tile" in v.about
+    ]
+    assert any(x.shape[1] > 64 == x.values.run for x in over)
 
 
 def test_three_vectors_of_one_length_stay_equal():
@@ -346,6 +366,36 @@ def test_other_memory_is_tried_on_one_argument_where_all_together_are_refused():
     assert alone[1].strides[1] == 1
 
 
+def test_arguments_of_one_shape_have_strides_of_their_own_in_some_input():
+    call = Call("", "m.py", "f", tuple(tensor(4096, 2048, buffer=i) for i in range(4)))
+    chosen = [v.call.arguments for v in ask(call, lambda *_: True).variations if "each argument" in v.about]
+    for one, other in itertools.combinations(range(4), 2):
+        assert any(c[one].strides != c[other].strides for c in chosen)
+    assert any(len({one.strides for one in c}) == 4 for c in chosen)
+    shared = dataclasses.replace(call, arguments=(tensor(4096, 2048, buffer=0), tensor(4096, 2048, buffer=0)))
+    assert not [v for v in ask(shared, lambda *_: True).variations if "each argument" in v.about]
+
+
+def test_small_extents_change_alone_and_with_what_is_one_longer():
+    """A state is one shorter than its taps, and the batch happens to be as long as they are."""
+    call = Call("", "m.py", "conv", (tensor(4, 256, 2048), tensor(256, 4), tensor(4, 256, 3)))
+
+    def fits(x, taps, state):
+        return x.shape[0] == state.shape[0] and taps.shape[1] <= state.shape[2] + 1
+
+    found = [[t.shape for t in v.call.arguments] for v in ask(call, fits).variations]
+    assert any((taps[1], state[2]) == (5, 4) for _, taps, state in found)
+    assert any((taps[1], state[2]) == (3, 3) for _, taps, state in found)
+
+
+def test_what_was_recorded_in_one_type_is_tried_in_a_narrow_one():
+    call = Call("", "m.py", "f", (tensor(4096, 2048),))
+    assert "float16 instead of float32" in [v.about for v in ask(call, lambda *_: True).variations]
+    abouts = [v.about for v in ask(call, lambda *_: True, dtypes=frozenset({"bfloat16"})).variations]
+    assert "bfloat16 instead of float32" in abouts
+    assert "float16 instead of float32" not in abouts
+
+
 def test_each_size_is_empty_once_where_the_original_takes_that():
     call = Call("", "m.py", "f", (tensor(4096, 2048),))
     chosen = ask(call, lambda x: x.shape[1] > 0)
@@ -387,7 +437,12 @@ def test_an_argument_that_was_left_out_is_given():
         abouts.setdefault(variation.about, []).append(dict(variation.call.keywords))
     assert [given["eps"].value for given in abouts["eps other than its default"]] == [0.75e-6, 3e-6 + 0.25]
     assert abouts["flag other than its default"] == [{"flag": Scalar(True)}]
-    assert [given["bias"].shape for given in abouts["bias other than its default"]] == [(25,), (19, 25)]
+    biases = [given["bias"] for given in abouts["bias other than its default"]]
+    assert [bias.shape for bias in biases] == [(25,), (19, 25), (19, 25), (25, 19), (25, 19)]
+    # What is given may be an output, and no output need be dense.
+    assert [bias.strides[-1] for bias in biases] == [1, 1, 22, 28, 1]
+    rows = abouts["eps other than its default, rows of every magnitude"]
+    assert len(rows) == 2
 
 
 def test_an_optional_tensor_is_left_out_as_none():

@@ -124,14 +124,14 @@ def test_a_difference_that_only_the_gpu_shows_refuses():
 # --- the rule itself, over tensors -----------------------------------------------------------------------------------
 
 
-def judged(want, got, oracle, *shifts, dtype="float32", eps=2.0**-23, **tolerance):
+def judged(want, got, oracle, *shifts, walks=(), dtype="float32", eps=2.0**-23, **tolerance):
     torch = pytest.importorskip("torch")
     from tritonforge.worker.judging import Evidence, judge
 
     kind = getattr(torch, dtype)
     tensors = [torch.as_tensor(t, dtype=torch.float64) for t in (oracle, *shifts)]
     want, got = (torch.as_tensor(t, dtype=torch.float64).to(kind) for t in (want, got))
-    return judge(want, got, Evidence(tensors[0], tensors[1:], eps), Tolerance(**tolerance))
+    return judge(want, got, Evidence(tensors[0], tensors[1:], walks, eps), Tolerance(**tolerance))
 
 
 @pytest.fixture
@@ -196,6 +196,20 @@ class TestRule:
         got = oracle + 1e-4
         assert judged(oracle, got, oracle).count
         assert not judged(oracle, got, oracle, noise(16, 64, seed=1) * 1e-4, noise(16, 64, seed=2) * 1e-4).count
+
+    def test_sums_may_be_added_in_an_order_that_loses_more_than_the_originals(self, noise):
+        oracle = noise(16, 64) + 5
+        want, got = oracle + noise(16, 64, seed=1) * 2e-6, oracle + noise(16, 64, seed=2) * 2e-5
+        walks = [noise(16, 64, seed=s) * 2e-5 for s in (3, 4, 5)]
+        assert judged(want, got, oracle).count
+        found = judged(want, got, oracle, walks=walks)
+        assert not found.count
+        assert found.norm_ratio < Tolerance().norm
+
+    def test_no_order_is_an_excuse_where_the_original_compensates_its_sums(self, noise):
+        oracle = (noise(16, 64) + 5).float().double()
+        walks = [noise(16, 64, seed=s) * 2e-5 for s in (3, 4, 5)]
+        assert judged(oracle, oracle + noise(16, 64, seed=2) * 2e-5, oracle, walks=walks).count
 
     def test_what_the_last_rounding_hides_is_known_from_elements_that_show_it(self, noise):
         oracle = noise(128, 128) + 4

@@ -131,6 +131,45 @@ def host(x):
     assert "program (4, 0, 0) writes another value than program (3, 0, 0) to element 0 of y" in said
 
 
+def test_a_race_is_named_beside_a_result_that_differs_too(compare):
+    """The first program adds nothing, so that the sums differ as well as what programs do to each other."""
+    one = """
+@triton.jit
+def summed(x, y, n, FIRST: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    total = tl.sum(tl.load(x + i, mask=(i >= FIRST) & (i < n), other=0.0), 0)
+    tl.store(y, tl.load(y) + total)
+
+def host(x):
+    y = torch.zeros(1, device=x.device)
+    summed[(triton.cdiv(x.numel(), {block}),)](x, y, x.numel(), FIRST={first}, B={block})
+    return y
+"""
+    right = one.replace("{block}", "512").replace("{first}", "0")
+    wrong = one.replace("{block}", "64").replace("{first}", "64")
+    outcome, _ = compare(right, wrong)
+    assert "is allowed; besides, summed (line" in outcome.detail
+    assert "reads element 0 of y after program (0, 0, 0) wrote it in the same launch" in outcome.detail
+
+
+def test_a_maximum_over_lanes_that_a_load_leaves_undefined_is_refused(compare):
+    """A maximum passes over NaN, so that other lanes have to hold something that it does not pass over."""
+    largest = """
+@triton.jit
+def largest(x, y, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(y, tl.max(tl.maximum(tl.zeros((B,), tl.float32), tl.load(x + i, mask=i < n{other})), 0))
+
+def host(x):
+    y = torch.empty(1, device=x.device)
+    largest[(1,)](x, y, x.numel(), B=512)
+    return y
+"""
+    outcome, _ = compare(largest.replace("{other}", ", other=0.0"), largest.replace("{other}", ""))
+    assert outcome.status == "different"
+    assert outcome.difference.got > 1e38
+
+
 def test_a_last_tile_that_is_shifted_back_writes_the_same_values_twice_and_passes(compare):
     back = """
 @triton.jit

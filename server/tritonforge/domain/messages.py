@@ -124,13 +124,15 @@ class Tolerance:
     """When an output counts as equal to the oracle's; `worker/judging.py` has the rule and its reasons.
 
     `multiple`: how often the original's own error, or what one rounding of its accumulation precision on its inputs
-    would cause, an element may be off. `roundings`: how many roundings of that precision it may be off in any case, at
-    the element's own or its neighbours' typical value. `norm`: how often the expected error the root mean square of
-    errors may be. `relative`: this much of the output's largest value is allowed besides. The last rounding, to the
-    output's type, always is. NaN and Inf must agree in place and sign; integers, bools and indices must be equal.
+    would cause, an element may be off. `orders`: how often the standard deviation of what sums lose whose terms are
+    added one by one. `roundings`: how many roundings of that precision it may be off in any case, at the element's own
+    or its neighbours' typical value. `norm`: how often the expected error the root mean square of errors may be.
+    `relative`: this much of the output's largest value is allowed besides. The last rounding, to the output's type,
+    always is. NaN and Inf must agree in place and sign; integers, bools and indices must be equal.
     """
 
     multiple: float = 8.0
+    orders: float = 6.0
     roundings: float = 4.0
     norm: float = 2.0
     relative: float = 0.0
@@ -141,8 +143,8 @@ class Tolerance:
         more = f", plus {self.relative:g} of the output's largest value" if self.relative else ""
         return (
             f"the output's rounding plus the largest of {self.multiple:g}× the original's own error, "
-            f"{self.multiple:g}× what one rounding of the inputs causes and {self.roundings:g} roundings at its "
-            f"scale{more}; {self.norm:g}× in norm; integers, NaN and Inf exact"
+            f"{self.multiple:g}× what one rounding of the inputs causes, {self.orders:g}× what adding one by one loses "
+            f"and {self.roundings:g} roundings at its scale{more}; {self.norm:g}× in norm; integers, NaN and Inf exact"
         )
 
 

@@ -8,18 +8,20 @@ leaves its buffers, or its results depend on what lies in gaps.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from tritonforge.domain.launch import Call, Distribution, Hostile, Scalar, Tensor, Value
+from tritonforge.domain.launch import Call, Distribution, Hostile, Tensor, Value
 from tritonforge.domain.messages import InputOutcome
-from tritonforge.verify.grouping import Groups, SelfCheck, meanings
+from tritonforge.verify.defaults import of_every_size, other_defaults
+from tritonforge.verify.grouping import Groups, SelfCheck
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.marks import marked
-from tritonforge.verify.naming import by_name, given
 from tritonforge.verify.resizing import (
+    Path,
     all_tensors,
     is_floating,
     is_unset,
@@ -28,16 +30,15 @@ from tritonforge.verify.resizing import (
     resize,
     with_leaves,
 )
-from tritonforge.verify.scalars import FACTORS, a_quarter_less, floats, neighbours, other_scalars, with_scalar
+from tritonforge.verify.scalars import FACTORS, floats, neighbours, other_scalars, with_scalar
 from tritonforge.verify.signature import Parameter
 from tritonforge.verify.sizes import counting, few
+from tritonforge.verify.small_extents import other_extents
 from tritonforge.verify.spreading import SPREADS, Spread, spread
 
 _WITH_GAPS: tuple[Spread, ...] = ("rows", "transposed", "elements")
 _MAX_EMPTY = 4
-_MAX_MEANINGS = 3
 _MAX_NEIGHBOURS = 9
-_MAX_OPTIONAL = 3
 _MAX_DTYPES = 2
 _MAX_FACTORS = 3
 _MAX_ALONE = 2
@@ -75,19 +76,20 @@ async def asked(
     little = few(groups, counting(call, groups, grid))
 
     def made(changed: Call, sizes: Sequence[int] = little) -> Call:
-        chosen = {place: size for group, size in zip(groups.groups, sizes, strict=True) for place in group}
+        chosen = groups.sized(sizes)
         return resize(changed, chosen, seed=seed)
 
     base = made(call)
     if base.kernel_launch:
         # Strides and lengths are arguments of their own here: other memory alone would contradict them.
-        wanted = [*_sized(call, groups, little, made), *_integers(call, made)]
+        wanted = [*_sized(little, made, call), *other_extents(call, groups, little), *_integers(call, made)]
     else:
         wanted = [
             *((about, spread(base, how)) for how, about in SPREADS),
             *_each_its_own(base),
-            *_sized(call, groups, little, made),
-            *_left_out(base, parameters),
+            *_sized(little, made, call),
+            *other_extents(call, groups, little),
+            *other_defaults(base, parameters),
             *marked(base, parameters),
             *_integers(call, made),
             *_factors(call, made),
@@ -131,20 +133,33 @@ def why_skipped(outcome: InputOutcome) -> str:
     return f"the original does not repeat its own results: {outcome.detail}" if outcome.detail else "nothing to compare"
 
 
+def _alone_in_memory(call: Call) -> list[tuple[Path, Tensor]]:
+    """Return the tensors that share no memory with another argument."""
+    found = [(path, value) for path, value in leaves(call) if isinstance(value, Tensor)]
+    shared = Counter(value.buffer for _, value in found if value.buffer >= 0)
+    return [(path, value) for path, value in found if shared[value.buffer] < 2]
+
+
 def _each_its_own(base: Call) -> Iterator[tuple[str, Call]]:
-    """Give each tensor another kind of memory than the one before: tensors of one shape get strides of their own."""
-    found = [path for path, value in leaves(base) if isinstance(value, Tensor) and value.buffer < 0]
-    if len(found) > 1:
+    """Give each tensor memory of its own form, so that tensors of one shape have strides of their own."""
+    found = [path for path, _ in _alone_in_memory(base)]
+    if len(found) < 2:
+        return
+    changed = base
+    for index, path in enumerate(found):
+        changed = spread(changed, "rows", only=path, gap=3 + 2 * index)
+    yield "gaps between rows, others in each argument", changed
+    for first, about in ((0, ""), (1, ", the other way round")):
         changed = base
         for index, path in enumerate(found):
-            changed = spread(changed, _WITH_GAPS[index % len(_WITH_GAPS)], only=path)
-        yield "memory of another kind for each argument", changed
+            changed = spread(changed, _WITH_GAPS[(first + index) % len(_WITH_GAPS)], only=path, gap=3 + 2 * index)
+        yield f"memory of another kind for each argument{about}", changed
 
 
 def _one_by_one(base: Call, skipped: Sequence[tuple[str, str]]) -> list[tuple[str, Call]]:
     """Spread the largest tensors alone in those ways in which all together are refused."""
     refused = {about for about, _ in skipped}
-    found = [(path, value) for path, value in leaves(base) if isinstance(value, Tensor) and value.buffer < 0]
+    found = _alone_in_memory(base)
     found.sort(key=lambda one: -one[1].elements)
     if len(found) < 2:
         return []
@@ -156,7 +171,7 @@ def _one_by_one(base: Call, skipped: Sequence[tuple[str, str]]) -> list[tuple[st
     ]
 
 
-def _sized(call: Call, groups: Groups, little: Sequence[int], made: Callable[..., Call]) -> Iterator[tuple[str, Call]]:
+def _sized(little: Sequence[int], made: Callable[..., Call], call: Call) -> Iterator[tuple[str, Call]]:
     n = len(little)
     if n:
         yield "empty: every size is 0", made(call, [0] * n)
@@ -166,55 +181,6 @@ def _sized(call: Call, groups: Groups, little: Sequence[int], made: Callable[...
                 f"empty: size {index + 1} of {n} is 0",
                 made(call, [0 if i == index else s for i, s in enumerate(little)]),
             )
-    chosen = {place: size for group, size in zip(groups.groups, little, strict=True) for place in group}
-    for group in meanings(call, groups)[:_MAX_MEANINGS]:
-        for new in (group[0].size + 1, 1):
-            other = resize(call, {**chosen, **dict.fromkeys(group, new)}, seed=call.seed)
-            yield f"an extent of {group[0].size} is {new}", other
-
-
-def _left_out(call: Call, parameters: tuple[Parameter, ...]) -> Iterator[tuple[str, Call]]:
-    """Leave out what equals its default, give what was left out, and give another value than the default."""
-    named = by_name(call, parameters)
-    tries = 0
-    for parameter in parameters:
-        name, default = parameter.name, parameter.default
-        if default is None:
-            continue
-        value = named.get(name)
-        if value == default:
-            yield f"{name} left to its default", given(call, parameters, {**named, name: None})
-        if value in (None, default):
-            if isinstance(default.value, bool) and value is not None:
-                continue  # flags are flipped in any case
-            others = _others(default, call)
-            tries += default.value is None
-            if default.value is None and tries > _MAX_OPTIONAL:
-                continue
-            for other in others:
-                # Numbers of every size: whether a limit is another one shows on both sides of it only.
-                changed = map_tensors(given(call, parameters, {**named, name: other}), _of_every_size)
-                yield f"{name} other than its default", changed
-        elif isinstance(value, Tensor) and default.value is None:
-            yield f"{name}=None", given(call, parameters, {**named, name: default})
-
-
-def _others(default: Scalar, call: Call) -> tuple[Value, ...]:
-    """Return other values to give where a default is: one of a number or a flag; tensors that may fit for None."""
-    value = default.value
-    if isinstance(value, bool):
-        return (Scalar(not value),)
-    if isinstance(value, int):
-        return (Scalar(value + 1), Scalar(2 * value + 1)) if value > 1 else (Scalar(value + 1),)
-    if isinstance(value, float):
-        # A quarter less of an epsilon shows nowhere, and three times a probability may be no probability.
-        return Scalar(a_quarter_less(value)), Scalar(3 * value + 0.25)
-    tensors = sorted((t for t in all_tensors(call) if is_floating(t) and t.shape), key=lambda t: -t.elements)
-    if value is not None or not tensors:
-        return ()
-    like = dataclasses.replace(tensors[0], values=Distribution(), buffer=-1, requires_grad=False)
-    row = dataclasses.replace(like, shape=like.shape[-1:], strides=(1,), offset=0)
-    return (row, like) if len(like.shape) > 1 else (row,)
 
 
 def _integers(call: Call, made: Callable[..., Call]) -> Iterator[tuple[str, Call]]:
@@ -245,19 +211,14 @@ def _factors(call: Call, made: Callable[..., Call]) -> Iterator[tuple[str, Call]
     alone = floats(call)
     for path in alone[:_MAX_FACTORS] if len(alone) > 1 else ():
         # What one factor does another may undo: one at a time, and zero shows what is left out.
-        yield f"argument {path[0]} = 0.0", map_tensors(made(with_scalar(call, path, 0.0)), _of_every_size)
-
-
-def _of_every_size(tensor: Tensor) -> Tensor:
-    """Give floating data numbers of all magnitudes, unless it is small by its type or not written at all."""
-    if not is_floating(tensor) or is_unset(tensor) or not tensor.elements or tensor.dtype.startswith("float8"):
-        return tensor
-    return dataclasses.replace(tensor, values=Distribution("normal", mean=0.0, std=30.0))
+        yield f"argument {path[0]} = 0.0", map_tensors(made(with_scalar(call, path, 0.0)), of_every_size)
 
 
 def _dtypes(call: Call, dtypes: frozenset[str], made: Callable[..., Call]) -> Iterator[tuple[str, Call]]:
     own = _floating_dtype(call)
-    for dtype in sorted(dtypes)[:_MAX_DTYPES]:
+    # What was recorded in one type may be written for others: a narrow one shows what takes its type from an argument.
+    others = sorted(dtypes)[:_MAX_DTYPES] or (["float16"] if own == "float32" else [])
+    for dtype in others:
 
         def change(_path: object, value: Value, dtype: str = dtype) -> Value:
             if not isinstance(value, Tensor) or value.dtype != own:

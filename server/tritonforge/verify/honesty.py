@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from tritonforge.domain.coverage import KernelCoverage
 from tritonforge.domain.messages import Program
@@ -75,7 +76,10 @@ def never_ran(coverage: Sequence[KernelCoverage], original: Program, candidate: 
     """
     for one in coverage:
         file = os.path.relpath(one.file, candidate.root).replace(os.sep, "/")
-        file = candidate.file if file.startswith("../") else file
+        if file.startswith("../"):
+            if Path(file).name != Path(candidate.file).name:
+                continue  # a helper of another package, as Triton's own are
+            file = candidate.file
         after, before = text_of(candidate, file), text_of(original, file)
         if after is None or before is None:
             continue

@@ -7,9 +7,9 @@ fails on ends its check:
 1. each size over a tile with a tail, on ordinary values;
 2. NaN and infinities in the largest argument, laid out so that rows without them stay without;
 3. all finite families in one input, another in each row (see `values`);
-4. sizes that divide evenly, and those only 16 divides; one element; other factors and flags;
+4. sizes that divide evenly, all and one at a time, and those only 16 divides; one element; other factors and flags;
 5. families that fill whole tensors, over a tile, where sums are long;
-6. NaN and infinities in the other arguments, and alone in whole tensors;
+6. NaN and infinities in the other arguments, over a tile, and alone in whole tensors;
 7. more programs than were recorded, which takes longest.
 
 What the original may or may not allow (memory with gaps, empty tensors, other dtypes, arguments left out) is in
@@ -26,12 +26,13 @@ from functools import partial
 
 from tritonforge.domain.launch import Call, Family, Hostile
 from tritonforge.verify.grouping import Groups, SelfCheck, find_groups
-from tritonforge.verify.resizing import Path, resize
+from tritonforge.verify.resizing import Path, all_tensors, resize
 from tritonforge.verify.scalars import flipped_flags, other_scalars
 from tritonforge.verify.sizes import beyond, counted, counting, divisible, few, heavy, past, perhaps_counting, small
 from tritonforge.verify.values import (
     ALONE,
     ALONG,
+    POISONED,
     alone,
     floating,
     in_words,
@@ -50,6 +51,10 @@ SEEDS_AS_RECORDED = 2
 _MAX_SINGLES = 4
 _MAX_FLAGS = 4
 _MAX_POISONED = 4
+_MAX_EVEN = 3
+_MAX_LONG_POISONED = 2
+_MOST_ELEMENTS = 1 << 19
+"""Elements of an input with a long dimension and another with a row for each kind of value."""
 _RUN = 128
 _POISONED = "NaN and Inf, alone and in blocks, another in each row"
 _MOSAIC = "another family of values in each row"
@@ -97,6 +102,9 @@ def variations(
     made.add_family(divisible(groups, programs, by=aligned, apart=0), ALONG[0], "sizes that divide evenly")
     off = divisible(groups, programs, by=aligned, apart=16)
     made.add_family(off, ALONG[1], "sizes divisible by 16, off the tile")
+    for index in crossing[:_MAX_EVEN] if len(crossing) > 1 else ():
+        sizes = [aligned if at == index else size for at, size in enumerate(least)]
+        made.add(sizes, "one size that divides evenly, the others do not")
     scalars = other_scalars(call)
     for about, changed in (*((("other factors", scalars),) if scalars else ()), *flipped_flags(call)[:_MAX_FLAGS]):
         made.add(least, about, changed)
@@ -118,6 +126,13 @@ def variations(
         made.add_family(sizes, family, "over a tile" if long_sums else "")
     for at in range(1, min(len(floating(call)), _MAX_POISONED)):
         made.add_hostile(wide, partial(poisoned, at=at, groups=groups.groups, tile=run), _POISONED)
+    for index in (long_sums or [])[:_MAX_LONG_POISONED]:
+        # One tile of a row holds NaN or Inf, and another does not; each kind in a row of its own.
+        sizes = [max(size, 2 * len(POISONED) + 1) if at in programs else size for at, size in enumerate(least)]
+        sizes[index] = min(tile, slow.get(index, tile)) * 3 // 2 + 5
+        if made.elements(sizes) <= _MOST_ELEMENTS:
+            chosen = partial(poisoned, at=0, groups=groups.groups, tile=tile)
+            made.add_hostile(sizes, chosen, f"{_POISONED}, over a tile")
     for turn in range(turns(call)):
         made.add_hostile(least, partial(poisoned_alone, turn=turn, tile=run))
     for one in past(call, groups, grid=grid, covered=made.sizes):
@@ -139,6 +154,10 @@ class _Made:
         if not chosen:
             return dataclasses.replace(changed or self.call, seed=seed, launches=())
         return resize(changed or self.call, chosen, seed=seed)
+
+    def elements(self, sizes: Sequence[int]) -> int:
+        """Return how many elements the tensors have for these sizes."""
+        return sum(tensor.elements for tensor in all_tensors(self.resized(sizes)))
 
     def add(self, sizes: Sequence[int], about: str, changed: Call | None = None) -> None:
         self.variations.append(Variation(self.resized(sizes, changed), about))

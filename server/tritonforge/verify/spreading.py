@@ -23,22 +23,23 @@ SPREADS: tuple[tuple[Spread, str], ...] = (
 _GAP = 3
 
 
-def spread(call: Call, how: Spread, *, only: Path | None = None) -> Call:
+def spread(call: Call, how: Spread, *, only: Path | None = None, gap: int = _GAP) -> Call:
     """Return `call` with its tensors, or the one at the path `only`, in other memory, so that only strides tell where.
 
-    `rows`: longer rows. `transposed`: the last two dimensions change places. `elements`: every second element of
-    what has one dimension. `offset`: one element further on, off the alignment of the allocation. `expanded rows` and
-    `expanded elements`: a stride of 0 in the first or the last dimension, of what is no output. What is broadcast (a
-    stride of 0) already stays so.
+    `rows`: rows that are longer by `gap`. `transposed`: the last two dimensions change places. `elements`: every second
+    element of what has one dimension. `offset`: one element further on, off the alignment of the allocation. `expanded
+    rows` and `expanded elements`: a stride of 0 in the first or the last dimension, of what is no output. What is
+    broadcast (a stride of 0) already stays so.
     """
 
     def change(path: Path, value: object) -> object:
-        return _spread(value, how) if isinstance(value, Tensor) and only in (None, path) else value
+        return spread_tensor(value, how, gap) if isinstance(value, Tensor) and only in (None, path) else value
 
     return with_leaves(call, change)  # type: ignore[arg-type]
 
 
-def _spread(tensor: Tensor, how: Spread) -> Tensor:
+def spread_tensor(tensor: Tensor, how: Spread, gap: int = _GAP) -> Tensor:
+    """Return one tensor in other memory, as `spread` has it."""
     shape, strides = tensor.shape, list(tensor.strides)
     if not shape:
         return tensor
@@ -59,7 +60,7 @@ def _spread(tensor: Tensor, how: Spread) -> Tensor:
     for place, axis in enumerate(reversed(order)):
         strides[axis] = step
         step *= shape[axis]
-        step += _GAP if place == 0 else 0
+        step += gap if place == 0 else 0
     return dataclasses.replace(tensor, strides=tuple(strides), offset=0)
 
 

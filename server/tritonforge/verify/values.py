@@ -190,7 +190,7 @@ def _laid_out(
     if len(long) < 2:
         run = max(2, min(tile, tensor.elements // len(families)))
         return Hostile(families, "runs", run=run)
-    run = max(1, min(tile, tensor.shape[-1] // 2))
+    run = tile if tensor.shape[-1] > tile else max(1, min(tile, tensor.shape[-1] // 2))
     if several:
         # A dimension that no other tensor has is none that is reduced over: its families stay apart.
         own = [place.axis for group in groups for place in group if place.path == path and _only(group, path)]

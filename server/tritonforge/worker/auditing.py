@@ -82,7 +82,8 @@ class Audit:
             return one.outcome
         self._watched[doubt.check] = f"failed: {doubt.text}"
         if one.outcome.status != "equal":
-            return one.outcome
+            # What programs do to each other may be why the result is another one.
+            return dataclasses.replace(one.outcome, detail=f"{one.outcome.detail}; besides, {doubt.text}")
         return dataclasses.replace(one.outcome, status="different", detail=doubt.text, check=doubt.check)
 
     def _keep(self, one: Compared) -> None:

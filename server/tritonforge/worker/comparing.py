@@ -20,8 +20,8 @@ from tritonforge.worker.repeating import RunFailed, Where, run_call
 
 __all__ = ["Where", "compare"]
 
-_COINS = (0, 2, 6)
-"""How often the inputs are moved before a candidate is refused: what passes without needs no more evidence."""
+_COINS = ((0, 0), (2, 0), (2, 2), (6, 4))
+"""How often the inputs are moved before a candidate is refused, and by walks: what passes without needs no more."""
 _CLOSE = 100.0
 """Further beyond what is allowed, more coins do not help: one in ten thousand pairs of them is so lucky."""
 
@@ -96,8 +96,8 @@ def _judged(
     with torch._C.DisableTorchFunction():
         if request.reference is None and not measure_original and identical(want, got):
             return _Judged(compare_outputs(want, got, request.tolerance), Oracle(), "")
-    for coins in _COINS:
-        oracle, note = original.oracle(request.reference, request.tolerance, coins)
+    for coins, walks in _COINS:
+        oracle, note = original.oracle(request.reference, request.tolerance, coins, walks)
         with torch._C.DisableTorchFunction():
             found = compare_outputs(want, got, request.tolerance, oracle)
         if not found.problem or found.excess > (_CLOSE if coins else float("inf")):

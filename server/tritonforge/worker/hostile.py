@@ -57,6 +57,14 @@ class _Piece:
         room = max(self.n - length + 1, 1)
         return int(torch.randint(room, (1,), generator=self.generator, device=self.generator.device))
 
+    def block(self, length: int) -> int:
+        """Return where a block of `length` values starts: at the beginning more often than not, else at a later block.
+
+        A first block that is all NaN or Inf is what a running result starts from.
+        """
+        at = int(torch.randint(4, (1,), generator=self.generator, device=self.generator.device))
+        return length * (at // 3) if self.n > length * (at // 3) else 0
+
     def one(self) -> float:
         return float(torch.randn(1, generator=self.generator, device=self.generator.device, dtype=torch.float64))
 
@@ -150,7 +158,7 @@ def _special(value: float, length: Callable[[_Piece], int]) -> Callable[[_Piece]
     def drawn(piece: _Piece) -> Any:
         values = piece.normal()
         size = min(length(piece), piece.n)
-        start = piece.place(size)
+        start = piece.block(size) if 1 < size < piece.n else piece.place(size)
         values[start : start + size] = value
         return values
 

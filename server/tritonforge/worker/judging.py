@@ -2,13 +2,17 @@
 
 Let o be the oracle's value (float64), w the original's and g the candidate's. An element of g is accepted when
 
-    |g − o| ≤ r·ulp(o) + max(k·own, k·moved, c·eps·max(|o|, typical), s·ulp(o)) + relative·largest
+    |g − o| ≤ r·ulp(o) + max(k·own, k·moved, q·walked, c·eps·max(|o|, typical), s·ulp(o)) + relative·largest
 
 * r·ulp(o), r = 1/2, is the last rounding, to the output's type. Where o itself is a number of that type it may have
   been rounded too, and r is 1.
 * own = max(|w − o| − r·ulp(o), 0) is what the original's arithmetic lost before that rounding.
 * moved is how far o goes when every input moves by one rounding of the precision that the original accumulates in: the
   conditioning of the element (Higham, *Accuracy and Stability of Numerical Algorithms*, §1.5–1.6).
+* walked is the standard deviation of what o loses where its sums are added one term at a time, in the order of memory:
+  how far it goes when inputs move by random walks (see `moving`). Sums over n terms of one sign lose √n times as much
+  so as in a tree, and a candidate may take any order, whichever the original takes; but an original that compensates
+  its sums loses next to nothing, and neither may a candidate: walked counts only up to sixteen times own.
 * c·eps is a few roundings of the same precision, of the element or of what is typical (the median) around it: a result
   that is small because larger terms cancel is as inexact as its neighbours.
 * s, a thirty-second where the output's type is narrower than what the original accumulates in, else 0. There the last
@@ -32,18 +36,18 @@ from typing import Any
 import torch
 
 from tritonforge.domain.messages import Tolerance
+from tritonforge.worker.nearby import Near
 
 _CHUNK = 1 << 22
 _LEAST_ROW, _LARGEST_ROW = 16, 1 << 16
-_BINADES = 48
 _LEAST_SHOWN = 4
 """Elements that have to show a loss before it says something of the others."""
 _HIDDEN = 1 / 32
 """The share of an output's last place that arithmetic may lose unseen."""
+_MOST_OVER = 16.0
+"""How many times its own error an original's sums may lose in another order."""
 _FEW = 3.0
 """What few elements are allowed in norm: 1 + 3/√n times as much, so that a single one is judged by itself."""
-_NEAR = 3
-"""How many binades around an element's are of similar magnitude: its own, and one on each side."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +55,14 @@ class Evidence:
     """What is known of one output: all tensors dense, of its shape.
 
     `oracle` in float64, or as it is where nothing better is known. `shifts`: how far it moves when inputs do, one
-    tensor for each coin that said which way. `eps`: that of the precision which the original accumulates in. `inexact`:
-    the oracle is no better than the original, whose error is unknown then: both are allowed what arithmetic loses.
-    `lost`: what it is known to lose elsewhere, see `Precision`.
+    tensor for each coin that said which way; `walks`: the same for walks, where those were taken. `eps`: that of the
+    precision which the original accumulates in. `inexact`: the oracle is no better than the original, whose error is
+    unknown then: both are allowed what arithmetic loses. `lost`: what it is known to lose elsewhere, see `Precision`.
     """
 
     oracle: Any
     shifts: Sequence[Any] = ()
+    walks: Sequence[Any] = ()
     eps: float = 2.0**-23
     inexact: bool = False
     lost: float = 0.0
@@ -99,7 +104,7 @@ def judge(want: Any, got: Any, evidence: Evidence, tolerance: Tolerance, skip: A
     found, squares = Judgement(), _Squares()
     dtype, length = want.dtype, row_length(tuple(want.shape))
     flat = [want.reshape(-1), got.reshape(-1), evidence.oracle.reshape(-1)]
-    moved = [s.reshape(-1) for s in evidence.shifts]
+    moved, walked = ([s.reshape(-1) for s in shifts] for shifts in (evidence.shifts, evidence.walks))
     skipped = None if skip is None else skip.reshape(-1)
     largest = _largest(flat[2], skipped)
     for start, stop in _chunks(flat[0].numel(), length):
@@ -108,8 +113,9 @@ def judge(want: Any, got: Any, evidence: Evidence, tolerance: Tolerance, skip: A
         if skipped is not None:
             use &= ~skipped[start:stop]
         block = _Block(w, g, o, use, dtype)
-        shifts = [s[start:stop].double() for s in moved]
-        allowed, unit, lost = _allowance(block, Near(o, use, length), shifts, evidence, tolerance)
+        near = Near(o, use, length)
+        went = [_root_mean_square([s[start:stop].double() for s in each], near, use) for each in (moved, walked)]
+        allowed, unit, lost = _allowance(block, near, went, evidence, tolerance)
         allowed, unit = allowed + tolerance.relative * largest, unit + tolerance.relative * largest
         bad, error, special = _refused(block, allowed)
         if skipped is not None:
@@ -169,13 +175,24 @@ class _Block:
     dtype: Any
 
 
+def _root_mean_square(shifts: Sequence[Any], near: Near, use: Any) -> Any:
+    """Return how far elements go, over several coins and over similar elements where that is more; 0 without coins."""
+    if not shifts:
+        return torch.zeros_like(use, dtype=torch.float64)
+    square = torch.stack([s * s for s in shifts]).mean(0)
+    shift = torch.where(use, square, torch.zeros_like(square)).sqrt()
+    return torch.maximum(shift, near.rms(shift))
+
+
 def _allowance(
-    block: _Block, near: Near, shifts: Sequence[Any], evidence: Evidence, tolerance: Tolerance
+    block: _Block, near: Near, went: Sequence[Any], evidence: Evidence, tolerance: Tolerance
 ) -> tuple[Any, Any, Any]:
     """Return the error that is allowed for each element, the one that is expected (a standard deviation), and its own.
 
-    The last is what the original's arithmetic lost, relative to the element's magnitude.
+    The last is what the original's arithmetic lost, relative to the element's magnitude. `went`: how far each goes when
+    inputs move by roundings, and by walks.
     """
+    moved, walked = went
     use, want, dtype = block.use, block.want, block.dtype
     o = torch.where(use, block.oracle, torch.zeros_like(block.oracle))
     ulp = ulp_of(o, dtype)
@@ -183,20 +200,17 @@ def _allowance(
     lost = torch.where(use & torch.isfinite(want), ((want - o).abs() - rounding).clamp_(min=0), torch.zeros_like(o))
     magnitude = torch.maximum(o.abs(), near.typical())
     own = torch.maximum(torch.maximum(lost, near.rms(lost)), evidence.lost * magnitude)
-    moved = torch.zeros_like(o)
-    if shifts:
-        square = torch.stack([s * s for s in shifts]).mean(0)
-        shift = torch.where(use, square, torch.zeros_like(square)).sqrt()
-        moved = torch.maximum(shift, near.rms(shift))
     around = evidence.eps * magnitude
     narrow = bool(torch.finfo(dtype).eps > evidence.eps)
     if narrow:
         own = torch.maximum(own, _unhidden(lost, (moved * moved + around * around).sqrt()))
     arithmetic = torch.maximum(tolerance.multiple * torch.maximum(own, moved), tolerance.roundings * around)
+    walked = torch.minimum(walked, _MOST_OVER * own)
+    arithmetic = torch.maximum(arithmetic, tolerance.orders * walked)
     if narrow:
         arithmetic = torch.maximum(arithmetic, _HIDDEN * ulp)
     sides = 2.0 if evidence.inexact else 1.0
-    unit = (rounding * rounding / 3 + sides * (own * own + moved * moved + around * around)).sqrt()
+    unit = (rounding * rounding / 3 + sides * (own * own + moved * moved + walked * walked + around * around)).sqrt()
     share = torch.where(magnitude > 0, lost / magnitude, torch.zeros_like(lost))
     return rounding + sides * arithmetic, unit, share
 
@@ -211,43 +225,6 @@ def _unhidden(lost: Any, unit: Any) -> Any:
         return torch.zeros_like(lost)
     ratio = lost[shown] / unit[shown]
     return unit * (3 * (ratio * ratio).mean()).sqrt()
-
-
-class Near:
-    """Elements of one row whose magnitudes are similar: one group for each row and binade."""
-
-    def __init__(self, values: Any, use: Any, length: int) -> None:
-        n = values.numel()
-        rows = -(-n // length)
-        size, self._use, self._length = values.abs(), use, length
-        row = torch.arange(n, device=values.device) // length
-        exponent = torch.where(size > 0, torch.frexp(size).exponent, torch.full_like(row, -2000, dtype=torch.int32))
-        highest = torch.full((rows,), -2000, dtype=torch.int32, device=values.device)
-        highest = highest.scatter_reduce(0, row, torch.where(use, exponent, -2000), "amax")
-        below = (highest[row] - exponent).clamp_(0, _BINADES - 1)
-        self._group = row * _BINADES + below
-        self._shape = (rows, _BINADES)
-        self._row, self._size = row, size
-
-    def rms(self, errors: Any) -> Any:
-        """Return for each element the root mean square of `errors` over its group and the groups beside it."""
-        weights = self._use.double()
-        total, count = self._sums(errors * errors * weights), self._sums(weights)
-        return (total / count.clamp(min=1)).sqrt().reshape(-1)[self._group]
-
-    def _sums(self, values: Any) -> Any:
-        table = torch.zeros(self._shape[0] * self._shape[1], dtype=torch.float64, device=values.device)
-        table = table.scatter_add_(0, self._group, values).reshape(self._shape)
-        padded = torch.nn.functional.pad(table, (_NEAR // 2, _NEAR // 2))
-        return padded.unfold(1, _NEAR, 1).sum(-1)
-
-    def typical(self) -> Any:
-        """Return for each element the median magnitude of its row's elements that are not zero."""
-        rows, length = self._shape[0], self._length
-        counted = self._use & (self._size > 0)
-        sizes = torch.where(counted, self._size, torch.full_like(self._size, math.nan))
-        sizes = torch.nn.functional.pad(sizes, (0, rows * length - sizes.numel()), value=math.nan)
-        return sizes.reshape(rows, length).nanmedian(1).values.nan_to_num(0.0)[self._row]
 
 
 def _refused(block: _Block, allowed: Any) -> tuple[Any, Any, Any]:

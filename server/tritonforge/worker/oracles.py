@@ -113,25 +113,26 @@ class Original:
         _precisions[digest_of(self.program)] = found
         return Precision(eps, lost)
 
-    def shifts(self, coin: int) -> Mapping[str, Any]:
-        """Return by output how far it moves when inputs move by one rounding, as this coin says.
+    def shifts(self, coin: int, *, walking: bool = False) -> Mapping[str, Any]:
+        """Return by output how far it moves when inputs move by one rounding, or by walks of such, as this coin says.
 
         Raises:
             RunFailed: when the original fails on the moved inputs.
         """
-        found = _kept(self._key("moved", coin), lambda: self._moved(coin))
+        what = ("walked", coin) if walking else ("moved", coin)
+        found = _kept(self._key(*what), lambda: self._moved(coin, walking=walking))
         assert isinstance(found, _Shifts)
         return found.tensors
 
-    def _moved(self, coin: int) -> _Shifts:
+    def _moved(self, coin: int, *, walking: bool) -> _Shifts:
         eps = self.precision().eps
         wide, _ = self.widened()
         if wide is not None:
-            found = self._difference(wide, Mover(coin, eps, in_memory=False), eps)
+            found = self._difference(wide, Mover(coin, eps, in_memory=False, walking=walking), eps)
             if any(bool(s.any()) for s in found.tensors.values()):
                 return found
             # Perhaps the host function copies its arguments, which only what memory holds survives.
-        return self._difference(wide, Mover(coin, eps, in_memory=True), eps)
+        return self._difference(wide, Mover(coin, eps, in_memory=True, walking=walking), eps)
 
     def _difference(self, wide: Outputs | None, mover: Mover, eps: float) -> _Shifts:
         base = self.outputs() if wide is None else wide
@@ -146,25 +147,30 @@ class Original:
                 )
         return _Shifts(shifts)
 
-    def oracle(self, reference: Reference | None, tolerance: Tolerance, coins: int) -> tuple[Oracle, str]:
+    def oracle(
+        self, reference: Reference | None, tolerance: Tolerance, coins: int, walks: int = 0
+    ) -> tuple[Oracle, str]:
         """Return what outputs are judged by, and what a person should know about it.
 
         Args:
             reference: what the user says is right.
             tolerance: tells what rounding explains.
             coins: how often inputs are moved.
+            walks: how often they are moved by walks.
         """
         wide, note = self.widened()
         shifts: list[Mapping[str, Any]] = []
-        for coin in range(coins):
+        walked: list[Mapping[str, Any]] = []
+        for coin in range(coins + walks):
+            walking = coin >= coins
             try:
-                shifts.append(self.shifts(coin))
+                (walked if walking else shifts).append(self.shifts(coin, walking=walking))
             except RunFailed as error:
                 note = note or f"the original fails when its inputs move by one rounding ({error})"
                 break
         values = {} if wide is None else {n: v for n, v in wide.values.items() if type(v) is float}
         tensors = {} if wide is None else wide.wide
-        found = Oracle("original" if wide is None else "widened", tensors, values, shifts, self.precision())
+        found = Oracle("original" if wide is None else "widened", tensors, values, shifts, walked, self.precision())
         return (found, note) if reference is None else self._referred(reference, found, tolerance, note)
 
     def _referred(self, reference: Reference, found: Oracle, tolerance: Tolerance, note: str) -> tuple[Oracle, str]:
@@ -194,7 +200,7 @@ class Original:
             skip = want.poison.where(wanted) if want.poison is not None else None
             # The original in the candidate's place: its error is not its own excuse.
             judged = judge(
-                truth.to(wanted.dtype), wanted, Evidence(truth, shifts, found.precision.eps), tolerance, skip
+                truth.to(wanted.dtype), wanted, Evidence(truth, shifts, eps=found.precision.eps), tolerance, skip
             )
             if judged.excess > FAR:
                 return (

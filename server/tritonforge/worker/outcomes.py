@@ -23,21 +23,23 @@ _SINGLE = Precision(2.0**-23)
 class Oracle:
     """What outputs are judged by: float64 values by the name of the output (the original's, where there are none).
 
-    `shifts`: how far they move when inputs do, by name, once for each time. `precision`: the original's.
+    `shifts`: how far they move when inputs do, by name, once for each time; `walks`: when they move by walks.
+    `precision`: the original's.
     """
 
     kind: OracleKind = "original"
     tensors: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[str, float] = field(default_factory=dict)
     shifts: Sequence[Mapping[str, Any]] = ()
+    walks: Sequence[Mapping[str, Any]] = ()
     precision: Precision = _SINGLE
 
     def evidence_for(self, name: str, want: Any) -> Evidence:
         """Return what is known of the output `name`, of which the original computed `want`."""
         known = self.tensors.get(name)
-        shifts = [s[name] for s in self.shifts if name in s]
+        shifts, walks = ([s[name] for s in each if name in s] for each in (self.shifts, self.walks))
         lost = self.precision.lost if known is None else 0.0
-        return Evidence(want if known is None else known, shifts, self.precision.eps, known is None, lost)
+        return Evidence(want if known is None else known, shifts, walks, self.precision.eps, known is None, lost)
 
 
 @dataclass(frozen=True)
@@ -113,11 +115,13 @@ def _compare_values(name: str, want: Any, got: Any, tolerance: Tolerance, oracle
         first, second = (torch.tensor([v], dtype=torch.float64) for v in (want, got))
         dtype = next((t for t in (torch.float16, torch.bfloat16) if _fits(first, t) and _fits(second, t)), None)
         known = torch.tensor([oracle.values.get(name, want)], dtype=torch.float64)
-        shifts = [torch.tensor([s[name]]) for s in oracle.shifts if name in s]
+        shifts, walks = (
+            [torch.as_tensor(s[name]).reshape(1) for s in each if name in s] for each in (oracle.shifts, oracle.walks)
+        )
         verdict = judge(
             first.to(dtype or torch.float32),
             second.to(dtype or torch.float32),
-            Evidence(known, shifts, oracle.precision.eps, name not in oracle.values),
+            Evidence(known, shifts, walks, oracle.precision.eps, name not in oracle.values),
             tolerance,
         )
         return _said(name, (), verdict, (want, got), tolerance) if verdict.where >= 0 else _passed(verdict)

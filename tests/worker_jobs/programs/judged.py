@@ -32,6 +32,10 @@ def sum_wide(x):
     return sums(x, 1024)
 
 
+def sum_in_few_lanes(x):
+    return sums(x, 8)
+
+
 def sum_split(x):
     return sums(x, 256, True)
 

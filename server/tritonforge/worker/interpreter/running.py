@@ -178,15 +178,21 @@ _VOLATILE_AT = 2
 """Where `create_masked_load` takes whether it is volatile, counted after `other`."""
 _LANES = Poison(0x33)
 _TORCH_OF = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64}
+_LARGEST = {"fp16": 0x7BFF, "bf16": 0x7F7F, "fp32": 0x7F7F_FFFF, "fp64": 0x7FEF_FFFF_FFFF_FFFF}
+"""The bits of the largest number of each type."""
 
 
 def _undefined(shape: tuple[int, ...], element: Any) -> Any:
     kind = interpreter._get_np_dtype(element)
     unsigned = np.dtype(f"u{kind.itemsize}")
     if element.name in _TORCH_OF:
-        # Its payload is not that of unwritten memory, so that a NaN computed from it is not taken for such.
-        bits = _LANES.bits(_TORCH_OF[element.name])
-    elif element.is_floating():
+        # Its payload is not that of unwritten memory, so that a NaN computed from it is not taken for such. Maxima and
+        # minima pass over a NaN, so that other lanes hold the largest numbers of both signs.
+        sign = 1 << (8 * kind.itemsize - 1)
+        largest = _LARGEST[element.name]
+        lanes = np.array([_LANES.bits(_TORCH_OF[element.name]), largest, largest | sign], dtype=unsigned)
+        return np.resize(lanes, shape).view(kind)
+    if element.is_floating():
         bits = 0x7F
     elif kind == np.bool_:
         return np.full(shape, True)
