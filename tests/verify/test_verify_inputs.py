@@ -56,6 +56,16 @@ def test_the_inner_dimensions_of_a_product_stay_equal_and_the_outer_ones_are_fre
     assert groups == {frozenset({((0,), 0)}), frozenset({((0,), 1), ((1,), 0)}), frozenset({((1,), 1)})}
 
 
+def test_rows_and_columns_of_squares_are_told_apart():
+    call = Call("", "m.py", "backward", (tensor(1024, 1024), tensor(1024, 1024), tensor(1024), tensor(1024)))
+
+    def fits(dy, x, weight, mean):
+        return dy.shape[0] >= x.shape[0] <= mean.shape[0] and dy.shape[1] == x.shape[1] == weight.shape[0]
+
+    rows = frozenset({((0,), 0), ((1,), 0), ((3,), 0)})
+    assert groups_of(call, fits) == {rows, frozenset({((0,), 1), ((1,), 1), ((2,), 0)})}
+
+
 def test_each_size_divides_evenly_while_the_others_do_not():
     call = Call("", "m.py", "f", (tensor(4096, 2048),))
     found = asyncio.run(find_groups(call, original(lambda *_: True)))

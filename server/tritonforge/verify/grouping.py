@@ -171,11 +171,39 @@ async def _joined(
         members = [group for group in groups if group[0] in family]
         if any(group in stuck for group in members) and len(members) > 1:
             grows = [group for group in members if group not in stuck and len(group) > 1]
+            loose = [place for group in members if group not in grows for place in group]
+            alone = {group[0] for group in members if group not in stuck and len(group) == 1}
             out += grows
-            out.append(tuple(place for group in members if group not in grows for place in group))
+            out += await _smallest(call, loose, alone, base, self_check)
         else:
             out += members
     return tuple(out)
+
+
+async def _smallest(
+    call: Call, loose: list[Place], alone: set[Place], base: dict[Place, int], self_check: SelfCheck
+) -> list[tuple[Place, ...]]:
+    """Divide places of one size into sets that can grow without each other, as the rows and columns of a square can.
+
+    Args:
+        call: the recorded call.
+        loose: the places.
+        alone: those of them that can grow alone. What cannot may need them all the same.
+        base: a size for every place.
+        self_check: runs the original.
+    """
+    found: list[tuple[Place, ...]] = []
+    left = sorted(loose, key=lambda place: place in alone)
+    while left and left[0] not in alone:
+        chosen = list(left)
+        for other in left[1:]:
+            fewer = [place for place in chosen if place != other]
+            (outcome,) = await self_check([resize(call, {**base, **{p: base[p] + 5 for p in fewer}}, seed=1)])
+            if outcome.status != "original-failed":
+                chosen = fewer
+        found.append(tuple(place for place in loose if place in chosen))
+        left = [place for place in left if place not in chosen]
+    return found + [(place,) for place in left]
 
 
 def _tied(a: Place, b: Place, free: set[Place], paired: set[tuple[Place, Place]]) -> bool:
