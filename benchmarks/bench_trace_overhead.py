@@ -3,12 +3,18 @@
 - training: a transformer block of liger operators (RMSNorm, SwiGLU, cross entropy) with AdamW, forward and backward;
 - inference: 48 layers of small launches, as decoding with batch 1 makes them, where host time is what counts.
 
-A pair is two fresh processes that run the same loop, one traced and one alone. Both are warmed up, and then take turns:
-one makes a block of steps while the other waits, so that what else the machine does hits both. Steps are timed each to
-its end on the GPU.
+Two ways, `--how`:
 
-    python benchmarks/bench_trace_overhead.py [--loops training inference] [--pairs 3] [--steps 400] [--quick]
-        [-o benchmarks/results/trace_overhead.json]
+- processes: a pair is two fresh processes that run the same loop, one traced and one alone. Both are warmed up, and
+  then take turns: one makes a block of steps while the other waits, so that what else the machine does hits both. All
+  that tracing does is in it, and also that two processes of the same program differ by some percent, traced or not.
+- inside: one traced process, in which blocks of steps with counted launches and with Triton's own launchers take turns.
+  That is what a launch costs once it was seen, and differs by less than 1 % where nothing is traced.
+
+Steps are timed each to its end on the GPU.
+
+    python benchmarks/bench_trace_overhead.py [--loops training inference] [--how processes inside] [--pairs 3]
+        [--steps 400] [--quick] [-o benchmarks/results/trace_overhead.json]
 
 prints each pair when it is measured and writes what there is so far to the file, so that a run that is cut off has told
 what it knew. At the end it prints the ratio (traced / alone) of the medians and of the fastest tenths (the 10th
@@ -19,6 +25,7 @@ percentile, which other work on the machine disturbs least) of the steps, median
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import random
 import statistics
@@ -142,14 +149,48 @@ def take_turns(torch: Any, step: Callable[[], object]) -> None:
         print(json.dumps([timed() for _ in range(BLOCK)]), flush=True)
 
 
+def take_turns_inside(torch: Any, step: Callable[[], object], steps: int) -> None:
+    """Print blocks of steps, each in ms: those with Triton's own launchers, and those with counted launches."""
+    from triton.compiler.compiler import CompiledKernel
+
+    def timed() -> float:
+        began = time.perf_counter()
+        step()
+        torch.cuda.synchronize()
+        return (time.perf_counter() - began) * 1e3
+
+    for _ in range(WARM_UP * 3):  # until nothing new was seen for a while, and no function is watched any more
+        timed()
+    counted = [
+        (kernel, name, vars(kernel)[name])
+        for kernel in gc.get_objects()
+        if isinstance(kernel, CompiledKernel)
+        for name in ("_run", "run")
+        if hasattr(vars(kernel).get(name), "__wrapped__")
+    ]
+    if not counted:
+        sys.exit("no launch is counted in this process")
+    turns: list[Turn] = []
+    for i in range(max(1, steps // BLOCK)):
+        blocks: dict[bool, list[float]] = {}
+        for on in (i % 2 == 1, i % 2 == 0):
+            for kernel, name, launcher in counted:
+                setattr(kernel, name, launcher if on else launcher.__wrapped__)
+            for _ in range(AGAIN):
+                timed()
+            blocks[on] = [timed() for _ in range(BLOCK)]
+        turns.append((blocks[False], blocks[True]))
+    print(json.dumps(turns), flush=True)
+
+
 LOOPS: dict[str, Callable[[Any], Any]] = {"training": training, "inference": inference}
 
 
 class Running:
     """A loop in a process of its own, traced when there is a `report` to write."""
 
-    def __init__(self, name: str, report: Path | None = None) -> None:
-        command = [sys.executable, str(Path(__file__).resolve()), "--loop", name]
+    def __init__(self, name: str, report: Path | None = None, more: tuple[str, ...] = ()) -> None:
+        command = [sys.executable, str(Path(__file__).resolve()), "--loop", name, *more]
         if report is not None:
             command = [sys.executable, "-m", "tritonforge", "trace", "-o", str(report), "--", *command]
         self.name = name
@@ -196,10 +237,21 @@ def measured(name: str, pairs: int, steps: int, folder: Path) -> Iterator[dict[s
         yield summary(found, json.loads(report.read_text()))
 
 
-def summary(pairs: list[list[Turn]], report: dict[str, Any]) -> dict[str, Any]:
-    """Return the ratios of `pairs`, and what the last traced process recorded."""
+def measured_inside(name: str, pairs: int, steps: int, folder: Path) -> Iterator[dict[str, Any]]:
+    """Measure a loop in traced processes, one for each pair; yields what is known of it after each."""
+    report = folder / f"{name}-inside.json"
+    found: list[list[Turn]] = []
+    for _ in range(pairs):
+        process = Running(name, report, ("--how", "inside", "--steps", str(steps)))
+        found.append([(alone, traced) for alone, traced in json.loads(process.answer())])
+        process.end()
+        yield summary(found, json.loads(report.read_text()), steps=WARM_UP * 3 + len(found[-1]) * (BLOCK + AGAIN))
+
+
+def summary(pairs: list[list[Turn]], report: dict[str, Any], steps: int | None = None) -> dict[str, Any]:
+    """Return the ratios of `pairs`, and what the last traced process recorded in so many counted steps."""
     launches = report["launches"]
-    steps = WARM_UP + len(pairs[-1]) * (BLOCK + AGAIN)
+    steps = steps or WARM_UP + len(pairs[-1]) * (BLOCK + AGAIN)
     result: dict[str, Any] = {}
     for name, statistic in STATISTICS.items():
         of_pairs = [sides(turns, statistic) for turns in pairs]
@@ -235,10 +287,14 @@ def interval(pairs: list[list[Turn]], statistic: Callable[[list[float]], float])
     return ratios[RESAMPLES // 40], ratios[-1 - RESAMPLES // 40]
 
 
+HOW = {"processes": measured, "inside": measured_inside}
+
+
 def main() -> int:
     """Measure the loops that were asked for, printing and writing as it goes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loops", nargs="+", choices=LOOPS, default=list(LOOPS))
+    parser.add_argument("--how", nargs="+", choices=HOW, default=list(HOW))
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--steps", type=int, help="timed steps of each process")
     parser.add_argument("--quick", action="store_true", help=f"time {QUICK_STEPS} steps of each process")
@@ -249,13 +305,18 @@ def main() -> int:
     import torch
 
     if options.loop:
-        take_turns(torch, LOOPS[options.loop](torch))
+        step = LOOPS[options.loop](torch)
+        if options.how == ["inside"]:
+            take_turns_inside(torch, step, steps)
+        else:
+            take_turns(torch, step)
         return 0
     about = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "python": sys.version.split()[0]}
     results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name in options.loops:
-            for result in measured(name, options.pairs, steps, Path(folder)):
+        for loop, how in [(loop, how) for how in options.how for loop in options.loops]:
+            name = loop if how == "processes" else f"{loop}, {how}"
+            for result in HOW[how](loop, options.pairs, steps, Path(folder)):
                 results[name] = result
                 print(f"{name}: {said(result)}", flush=True)
                 if options.output:
