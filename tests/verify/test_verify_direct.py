@@ -88,6 +88,10 @@ WRONG = {
 
 
 UNCHECKED = PROGRAM.replace(", mask=c < N, other=0.0", "").replace(", mask=c < N", "")
+# The last element of the last row is data that a mask of the original leaves out.
+MASKED = PROGRAM.replace("mask=c < N, other=0.0", "mask=(c < N) & (c != N - 1), other=0.0")
+READ = "tl.load(x + r * sx0 + c * sx1, mask=c < N, other=0.0)"
+MASKED_LATER = PROGRAM.replace(READ, f"tl.where(c != N - 1, {READ}, 0.0)")
 OTHER_GRID = {
     "tl.program_id(0)\n": "2 * tl.program_id(0)\n",
     "kernel[(M,)]": "kernel[(M // 2,)]",
@@ -122,6 +126,9 @@ async def _try_all(root: Path) -> dict[str, Tried]:
             text = edited(PROGRAM, {old: new} if old else {})
             found[about] = await _try(session.worker, root, PROGRAM, text)
         found["grid"] = await _try(session.worker, root, PROGRAM, edited(PROGRAM, OTHER_GRID))
+        filled = edited(PROGRAM, {"torch.empty_like(x)": "torch.zeros_like(x)", "tl.store(o": "tl.atomic_add(o"})
+        found["adding"] = await _try(session.worker, root, PROGRAM, filled)
+        found["read behind a mask"] = await _try(session.worker, root, MASKED, MASKED_LATER)
         found["unchecked"] = await _try(session.worker, root, UNCHECKED, UNCHECKED.replace("B=32", "B=64"))
         return found
 
@@ -156,6 +163,17 @@ def test_a_kernel_that_does_not_check_its_sizes_is_launched_on_even_ones(tried):
     assert any("does not check N" in note for note in one.found.notes)
     sizes = {dict(v.call.keywords)["N"].value for v in one.found.variations}
     assert all(size % 64 == 0 for size in sizes)
+
+
+def test_a_kernel_that_adds_to_an_output_is_not_launched_on_one_that_nobody_filled(tried):
+    said = "the candidate's kernel adds to what it finds in memory, where the original does not"
+    assert tried["adding"].found.reason == said
+
+
+def test_what_a_mask_leaves_out_inside_a_tensor_may_be_read(tried):
+    one = tried["read behind a mask"]
+    assert one.result is not None
+    assert not one.failing
 
 
 def test_buffers_end_where_the_original_stops(tried):

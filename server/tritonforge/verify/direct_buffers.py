@@ -40,7 +40,8 @@ def least_spans(plan: Plan, found: CallExtents, sizes: Sizes, top: Mapping[int, 
 
     A kernel that reads only part of a tensor may be replaced by one that reads more of it, but none beyond it.
     """
-    least = {b.parameter: min(plan.highs(b.parameter, sizes, top), default=0) for b in found.buffers if b.high}
+    spans = {b.parameter: plan.spans(b.parameter, sizes, top) for b in found.buffers if b.high}
+    least = {name: min(own or plan.highs(name, sizes, top), default=0) for name, own in spans.items()}
     return {b.parameter: least[b.parameter] for b in found.buffers if b.high and b.high < least[b.parameter]}
 
 

@@ -34,6 +34,8 @@ def comparable(
         return "the recorded calls do not launch the original"
     if len(before) != len(after):
         return f"the recorded calls launch the candidate's kernel {len(after)} times, not {len(before)} times"
+    if candidate.atomics and not original.atomics:
+        return "the candidate's kernel adds to what it finds in memory, where the original does not"
     tuned = {*original.heuristics, *(p.name for p in original.parameters if p.role in ("tile", "option"))}
     for one, other in zip(before, after, strict=True):
         if one.grid != other.grid:

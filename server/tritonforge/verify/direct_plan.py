@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -194,14 +194,23 @@ class Plan:
 
         Its strides are those of the layout, or follow from the sizes alone.
         """
+        dense = {math.prod(extents) for extents, _ in self._chosen(name, sizes)}
+        return dense | self.spans(name, sizes, top)
+
+    def spans(self, name: str, sizes: Sizes, top: Mapping[int, int]) -> set[int]:
+        """Return how many elements a tensor may span with the strides of the layout; none where it has others."""
+        if name not in self.strided:
+            return set()
+        return {
+            1 + sum((n - 1) * top[s] for n, s in zip(extents, strides, strict=True))
+            for extents, strides in self._chosen(name, sizes)
+            if all(s in top for s in strides)
+        }
+
+    def _chosen(self, name: str, sizes: Sizes) -> Iterator[tuple[tuple[int, ...], list[int]]]:
         found = self.extents(name, sizes)
-        out: set[int] = set()
         for extents in itertools.islice(itertools.product(*(n for n, _ in found)), 64):
-            strides = [s for _, s in found]
-            if name in self.strided and all(s in top for s in strides):
-                out.add(1 + sum((n - 1) * top[s] for n, s in zip(extents, strides, strict=True)))
-            out.add(math.prod(extents))
-        return out
+            yield extents, [stride for _, stride in found]
 
     def room(self, name: str, sizes: Sizes, top: Mapping[int, int]) -> int:
         """Return how many elements are enough for whatever the original touches."""
