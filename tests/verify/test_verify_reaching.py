@@ -207,7 +207,7 @@ def sizes_of(seconds: float) -> set[int]:
     groups: dict[int, list] = {}
     for place in places(ATTENTION):
         groups.setdefault(place.size, []).append(place)
-    tied = Groups(tuple(tuple(group) for group in groups.values()), seconds=seconds)
+    tied = Groups(tuple(tuple(group) for group in groups.values()), operations=int(seconds / 15e-6))
     return {v.call.arguments[0].shape[2] for v in variations(ATTENTION, tied, tile=64, seed=1)}
 
 
@@ -218,7 +218,7 @@ def test_heavy_programs_that_loop_over_what_they_count_stay_few():
 
 
 def test_a_call_of_heavy_programs_is_left_to_a_gpu_unasked():
-    groups = dataclasses.replace(free(VECTOR), seconds=1.0)
+    groups = dataclasses.replace(free(VECTOR), operations=70_000)
     asked_about = []
 
     async def run(call: Call) -> InputOutcome:

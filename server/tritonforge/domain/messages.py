@@ -192,7 +192,8 @@ class InputOutcome:
     equal to the original to the last bit needs no other. `note` says what a person should know of the original: that
     it could not be widened, or is far from its reference. `outputs`: how many that have elements were compared.
     `precision`: the original's, where it was evaluated in float64. `out_of_bounds`: who failed reads or writes outside
-    every buffer of the launch.
+    every buffer of the launch. `operations`: how many operations on blocks the original's run took, where it was
+    interpreted.
     """
 
     status: Literal["equal", "different", "original-failed", "candidate-failed"]
@@ -209,6 +210,7 @@ class InputOutcome:
     original_norm_error: float | None = None
     note: str = ""
     precision: Precision | None = None
+    operations: int = 0
     check: str = ""
     """The name of the honesty check that refuses the candidate here (see `CompareResult.checks`)."""
 
@@ -256,6 +258,9 @@ class Compare(Request[CompareResult]):
     """The same inputs as the candidate takes them, one for each, where a direct launch of its kernel is another: by
     another name, with its own tiles. Empty: `inputs`."""
     reference: Reference | None = None
+    runs: Literal["both", "again", "once"] = "both"
+    """`once`: only the original, and what it can do comes out `equal`; `again`: the original twice, to see whether it
+    repeats its own results."""
     lane: ClassVar[Lane] = "interpret"
     result: ClassVar[type] = CompareResult
 

@@ -19,6 +19,8 @@ _MAX_PLACES = 12
 BASE = 20
 _SMALLEST_ALONE = 2
 _LONG = 259
+_OPERATIONS = 40_000
+"""Operations on blocks that one size may cost: about a second in the interpreter, on one core."""
 _MOST_ELEMENTS = 1 << 21
 
 
@@ -26,14 +28,21 @@ _MOST_ELEMENTS = 1 << 21
 class Groups:
     """Places that change together. `note` says why nothing can be changed, when there are none.
 
-    `seconds`: how long one interpreted run takes whose sizes are `BASE` or a little more; 0 where it is not known.
+    `operations`: how many operations on blocks an interpreted run takes whose sizes are `BASE` or a little more; 0
+    where it is not known. `each`: how many more of them for one more element of each group; empty where not known.
     `least`: for groups that the original cannot make large alone, those that must be at least as large then.
     """
 
     groups: tuple[tuple[Place, ...], ...]
     note: str = ""
-    seconds: float = 0.0
+    operations: int = 0
     least: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    each: tuple[float, ...] = ()
+
+    def affordable(self, index: int, wanted: int) -> int:
+        """Return `wanted` for the size of a group, or less where so much would take long to interpret."""
+        each = self.each[index] if self.each else 0.0
+        return min(wanted, max(_LONG, int(_OPERATIONS / each))) | 1 if each * wanted > _OPERATIONS else wanted
 
     def sized(self, sizes: Sequence[int]) -> dict[Place, int]:
         """Return the size of every place, given one for each group; what must be as large as another is made so."""
@@ -71,9 +80,10 @@ async def find_groups(call: Call, self_check: SelfCheck) -> Groups:
             some = await _resizable(call, tied, self_check)
             return Groups(some, "" if some else f"the original fails on smaller sizes ({second.detail})")
         return Groups((found,))
-    seconds = min(one.seconds for one in (first, second) if one.status != "original-failed")
+    operations = min(one.operations for one in (first, second) if one.status != "original-failed")
     groups = tied if len(found) > _MAX_PLACES else await _split(call, tied, base, self_check)
-    return Groups(groups, seconds=seconds, least=await _least(call, groups, self_check))
+    least, each = await _least(call, groups, self_check)
+    return Groups(groups, operations=operations, least=least, each=each)
 
 
 async def _resizable(
@@ -91,15 +101,15 @@ async def _resizable(
 
 async def _least(
     call: Call, groups: tuple[tuple[Place, ...], ...], self_check: SelfCheck
-) -> dict[int, tuple[int, ...]]:
-    """Find the sizes that the original cannot make large alone, and those that must grow with each.
+) -> tuple[dict[int, tuple[int, ...]], tuple[float, ...]]:
+    """Find the sizes that the original cannot make large alone, those that must grow with each, and what each costs.
 
     A row that is read along another's length leaves its buffer only when it is much shorter: everything else is next
     to nothing here.
     """
     n = len(groups)
-    if not 1 < n <= _MAX_PLACES:
-        return {}
+    if not n <= _MAX_PLACES:
+        return {}, ()
     tiny = [3 + 2 * index for index in range(n)]
 
     def with_long(long: Sequence[int]) -> Call:
@@ -109,7 +119,9 @@ async def _least(
 
     first, *alone = await self_check([with_long(()), *(with_long((i,)) for i in range(n))])
     if first.status == "original-failed":
-        return {}
+        return {}, ()
+    spent = [max(one.operations - first.operations, 0) for one in alone]
+    each = tuple(more / (_LONG + 2 * i - size) for i, (more, size) in enumerate(zip(spent, tiny, strict=True)))
     stuck = [i for i, one in enumerate(alone) if one.status == "original-failed"]
     pairs = [(i, j) for i in stuck for j in range(n) if i != j]
     outcomes = await self_check([with_long(pair) for pair in pairs]) if pairs else ()
@@ -121,7 +133,7 @@ async def _least(
         # The one of its own size, where there are several that would do.
         partners.sort(key=lambda j, i=i: abs(groups[j][0].size - groups[i][0].size))  # type: ignore[misc]
         found[i] = (partners[0],) if partners else larger
-    return found
+    return found, each
 
 
 async def _split(

@@ -92,10 +92,15 @@ def variations(
     for index in crossing:
         # What a grid counts in blocks goes beyond the recorded size below, where programs are counted.
         long = beyond(0 if index in in_blocks else groups.groups[index][0].size, tile)
+        long = groups.affordable(index, long)
         made.add([long if at == index else size for at, size in enumerate(least)], "one size over a tile, with a tail")
     run = min(tile, _RUN)
     # Pieces of vectors are stretches, which want length; rows are pieces of matrices already.
-    wide = little if _has_rows(call) else [max(size, tile + tile // 2 + 5) for size in little]
+    wide = (
+        little
+        if _has_rows(call)
+        else [max(size, groups.affordable(index, tile + tile // 2 + 5)) for index, size in enumerate(little)]
+    )
     made.add_hostile(wide, partial(poisoned, at=0, groups=groups.groups, tile=run), _POISONED)
     made.add_hostile(wide, partial(mosaic, groups=groups.groups, tile=run), _MOSAIC)
     aligned = max(16, min(tile, 128))
@@ -122,7 +127,7 @@ def variations(
         if long_sums:
             at = long_sums[index % len(long_sums)]
             block = min(tile, slow.get(at, tile))
-            sizes[at] = block + block // 2 + 2 * at + 5
+            sizes[at] = groups.affordable(at, block + block // 2 + 2 * at + 5)
         made.add_family(sizes, family, "over a tile" if long_sums else "")
     for at in range(1, min(len(floating(call)), _MAX_POISONED)):
         made.add_hostile(wide, partial(poisoned, at=at, groups=groups.groups, tile=run), _POISONED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call
@@ -119,7 +119,7 @@ class Originals:
     async def _groups_of(self, number: int) -> Groups:
         if number not in self._groups:
             call = self.calls[number]
-            found = await find_groups(call, self._self_check(Compare))
+            found = await find_groups(call, self._can_do)
             if not found.groups and self.on_device:
                 # What the interpreter cannot run at all, the GPU may; only accesses out of bounds stay unseen then.
                 found = await find_groups(call, self._self_check(CompareOnDevice))
@@ -149,7 +149,7 @@ class Originals:
         return self._costly[number]
 
     async def _alone(self, call: Call) -> InputOutcome:
-        request = Compare(self.program, self.program, (call,), self.tolerance, stop_at_first=False)
+        request = Compare(self.program, self.program, (call,), self.tolerance, stop_at_first=False, runs="again")
         try:
             return (await self.worker.run(request, limits=_PATIENCE)).outcomes[0]
         except JobError as error:
@@ -157,9 +157,17 @@ class Originals:
                 raise
             return InputOutcome("original-failed", error.message, check=TOO_MUCH if error.kind in _ENDED else "")
 
+    async def _can_do(self, calls: Sequence[Call]) -> Sequence[InputOutcome]:
+        """Run the original once on each call."""
+        request = Compare(self.program, self.program, tuple(calls), self.tolerance, stop_at_first=False, runs="once")
+        return (await self.worker.run(request)).outcomes
+
     def _self_check(self, job: type[Compare | CompareOnDevice]) -> SelfCheck:
         async def self_check(calls: Sequence[Call]) -> Sequence[InputOutcome]:
+            request: Compare | CompareOnDevice
             request = job(self.program, self.program, tuple(calls), self.tolerance, stop_at_first=False)
+            if isinstance(request, Compare):
+                request = replace(request, runs="again")
             return (await self.worker.run(request, limits=DEVICE if job is CompareOnDevice else None)).outcomes
 
         return self_check

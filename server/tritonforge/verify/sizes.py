@@ -23,6 +23,10 @@ _LANES = 1 << 25
 _FEWER = 260
 _ELEMENTS = 1 << 21
 _MOST_PAST = 3
+_SECONDS_EACH = 15e-6
+"""What an interpreted operation on a block takes on one core."""
+_LONGEST_RUN = 1.0
+"""Seconds, about, that a run may take whose programs are many and do much each."""
 _HEAVY = 0.003
 """Seconds that one interpreted program of a kernel of some fifty operations takes at least."""
 _HEAVY_PROGRAMS = 64
@@ -116,7 +120,9 @@ def past(call: Call, groups: Groups, *, grid: frozenset[int], covered: Sequence[
 def _past(call: Call, groups: Groups, count: Count) -> Past | None:
     sizes = [3 + 2 * index for index in range(len(groups.groups))]
     most = min(_PROGRAMS, max(_LANES // max(count.lanes, 1), 1))
-    fewer = _FEWER
+    each = _seconds(call, groups)
+    most = max(min(most, int(_LONGEST_RUN / each) if each else most), _HEAVY_PROGRAMS)
+    fewer = min(_FEWER, most)
     if _is_heavy(call, groups, count):
         # Each of more programs goes through more iterations, and the grid's other extents multiply both.
         others = max(math.prod(launch.grid) for launch in call.launches) // count.programs
@@ -159,10 +165,13 @@ def _loops_over(call: Call, groups: Groups, count: Count) -> bool:
 
 
 def _seconds(call: Call, groups: Groups) -> float:
-    """Return how long one interpreted program takes, from the run in which sizes were `BASE`."""
+    """Return about how long one interpreted program takes, from the run in which sizes were `BASE`.
+
+    From what it does, not from a clock: the same inputs are made on every machine.
+    """
     found = counts(call, groups, frozenset())
     programs = max((_programs_at_base(launch, groups, found) for launch in call.launches), default=1)
-    return groups.seconds / max(programs, 1)
+    return groups.operations * _SECONDS_EACH / max(programs, 1)
 
 
 def _programs_at_base(launch: RecordedLaunch, groups: Groups, found: Sequence[Count]) -> int:

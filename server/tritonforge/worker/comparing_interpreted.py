@@ -13,6 +13,7 @@ from tritonforge.worker.fakecuda import faked
 from tritonforge.worker.interpreter.poison import Poison
 from tritonforge.worker.interpreter.running import Run, running
 from tritonforge.worker.interpreter.shadow import Shadow
+from tritonforge.worker.interpreter.shims import operations
 from tritonforge.worker.interpreter.widening import widening
 from tritonforge.worker.interpreter.witnessing import witnessing
 from tritonforge.worker.launching import first_configs
@@ -24,7 +25,14 @@ def compare_interpreted(request: Compare, context: JobContext) -> CompareResult:
     return compare(
         request,
         context,
-        Where("cpu", _around, widened=lambda: widening(Shadow()), witnessing=witnessing, further=run_again),
+        Where(
+            "cpu",
+            _around,
+            operations=operations,
+            widened=lambda: widening(Shadow()),
+            witnessing=witnessing,
+            further=run_again,
+        ),
     )
 
 

@@ -31,6 +31,8 @@ class Outputs:
     """What was seen of the run, where it was watched."""
     arithmetic: frozenset[str] = frozenset()
     """Triton's names of the floating types that kernels computed with, where that was followed."""
+    operations: int = 0
+    """How many operations on blocks the run took, where they are interpreted."""
 
     def is_narrow(self, name: str) -> bool:
         """Tell whether a floating output has fewer than 64 bits."""

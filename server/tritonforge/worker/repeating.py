@@ -37,6 +37,8 @@ class Where:
     device: str
     around: Callable[[Poison], contextlib.AbstractContextManager[Launches]]
     finish: Callable[[], None] = lambda: None
+    operations: Callable[[], int] = lambda: 0
+    """How many operations on blocks were interpreted so far."""
     is_fatal: Callable[[BaseException], bool] = lambda _error: False
     """Tells an error after which this process can no longer be used."""
     widened: Callable[[], contextlib.AbstractContextManager[Any]] | None = None
@@ -98,6 +100,7 @@ def run_call(
                 seed_everything(call.seed)
                 witnessing = where.witnessing if prepare is None and not wide else None
                 watched = contextlib.nullcontext() if witnessing is None else witnessing(rebuilt.tensors, launches)
+                performed = where.operations()
                 with watched as witness:
                     result = repeated.run(rebuilt.arguments, rebuilt.keywords)
                     where.finish()
@@ -116,6 +119,7 @@ def run_call(
             outputs = _outputs(result, rebuilt, before, launches, poison=poison, shadow=shadow)
             if where.device == "cpu" and prepare is None and not wide:
                 outputs.overwrites = earlier_of(loaded.digest).note(result)
+            outputs.operations = where.operations() - performed
             if witness is not None:
                 returned = dict(flatten(result, "returned"))
                 left = {p: t for p, t in {**returned, **rebuilt.tensors}.items() if isinstance(t, torch.Tensor)}
