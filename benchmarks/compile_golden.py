@@ -4,7 +4,7 @@
 
 The launches are those of `tests/data/h200/pathologies.py` (timed on an H200, see `pathologies_times.json` beside it), a
 few configurations whose order is known, and kernels in many shapes (`tests/data/compilation`). Run it under the Triton
-version that the artefacts are wanted from. Every path in the texts is replaced, so that nothing of this machine is kept.
+version that the artefacts are wanted from. Paths in the texts are replaced, so that nothing of this machine is kept.
 """
 
 import argparse

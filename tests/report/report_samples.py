@@ -187,7 +187,9 @@ COMPILATION = Compilation(
     },
     work=Work({11: LineWork(128.0, load_bytes=262144.0), 10: LineWork(math.inf)}),
     tensor_path="mma",
-    accesses=(GlobalAccess(11, "async-copy", "a_ptr", "f16", (32, 32), 10, 128.0, 16, 16, True, 16.0, 16.0, 1.0, 1, False),),
+    accesses=(
+        GlobalAccess(11, "async-copy", "a_ptr", "f16", (32, 32), 10, 128.0, 16, 16, True, 16.0, 16.0, 1.0, 1, False),
+    ),
     shared_accesses=(SharedAccess(13, "load", "f16", (32, 32), "swizzled_shared", 10, 128.0, 1.0),),
     conversions=(Conversion(14, "mma", "blocked", "f32", (32, 32), 4096.0, through="shared"),),
     dots=(Dot(13, "mma", (32, 32, 32), "f16", "f16", "f32", 10, 128.0, (16, 8)),),

@@ -86,7 +86,10 @@ def test_a_definition_means_the_same_in_every_schema():
 
 def objects(value, path=()):
     """Yield the path of every object inside `value` whose fields DESIGN fixes (maps by name are free)."""
-    free = {"evidence", "args", "config", "lines", "stalls", "checks", "instructions", "changes"} | {"functions", "executed"}
+    free = {"evidence", "args", "config", "lines", "stalls", "checks", "instructions", "changes"} | {
+        "functions",
+        "executed",
+    }
     if isinstance(value, dict):
         is_times = path and path[-1] == "time_us" and not {"median", "value"} & set(value)
         if path and not (path[-1] in free and isinstance(path[-1], str)) and not is_times:

@@ -37,8 +37,6 @@ class Where:
     device: str
     around: Callable[[Poison], contextlib.AbstractContextManager[Launches]]
     finish: Callable[[], None] = lambda: None
-    operations: Callable[[], int] = lambda: 0
-    """How many operations on blocks were interpreted so far."""
     is_fatal: Callable[[BaseException], bool] = lambda _error: False
     """Tells an error after which this process can no longer be used."""
     widened: Callable[[], contextlib.AbstractContextManager[Any]] | None = None
@@ -47,6 +45,8 @@ class Where:
     """Watches a run, given the call's tensors and the launches so far, and yields what has seen it."""
     further: Callable[..., Any] | None = None
     """Runs a candidate again after inputs were compared: an `auditing.Further` with this `Where` besides."""
+    operations: Callable[[], int] = lambda: 0
+    """How many operations on blocks were interpreted so far."""
 
 
 Preparing = Callable[[Rebuilt, Any], None]
