@@ -67,16 +67,12 @@ def _leave_out_overflow_checks() -> None:
         object.__setattr__(options, "sanitize_overflow", False)
 
 
-_performed = [0]
-
-
 def _remember_block_types() -> None:
     """Keep what each type of block is made of: the interpreter makes one for every operation, by checks and text."""
     original = tl.block_type.__init__
     known: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def init(self: Any, element_ty: Any, shape: Any) -> None:
-        _performed[0] += 1
         plain = all(type(extent) is int for extent in shape)
         key = (type(element_ty), str(element_ty), *shape) if plain else ()
         found = known.get(key) if plain else None
@@ -88,11 +84,6 @@ def _remember_block_types() -> None:
             vars(self).update(found)
 
     tl.block_type.__init__ = init
-
-
-def operations() -> int:
-    """Return how many operations on blocks this process interpreted so far: what a run costs, on any machine."""
-    return _performed[0]
 
 
 def _ignore_nan_as_gpus_do() -> None:
