@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import triton
 import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
@@ -32,6 +33,14 @@ _OPERATORS = (
 _NUMBER = "_tritonforge_number"
 
 
+_SINCE = (3, 7)
+"""Of Triton 3.6 the stores of the first program are lost when its operations are written down."""
+
+
+def _version() -> tuple[int, ...]:
+    return tuple(int(part) for part in triton.__version__.split("+")[0].split(".")[:2])
+
+
 class _NotPlain(Exception):
     """Something takes part whose type and value do not tell what an operation does with it."""
 
@@ -39,8 +48,8 @@ class _NotPlain(Exception):
 def install() -> None:
     """Let operations of the language be remembered. The language must have been patched for interpretation before."""
     semantic = getattr(interpreter, "interpreter_semantic", None)
-    if semantic is None or not hasattr(semantic, "builder"):
-        return  # of a Triton that hands the builder to each operation
+    if semantic is None or not hasattr(semantic, "builder") or _version() < _SINCE:
+        return  # of a Triton that hands the builder to each operation, or whose stores go another way
     for owner, names in (
         (tl.tensor, (*(f"__{name}__" for name in _OPERATORS), "logical_and", "logical_or", *_FUNCTIONS)),
         *((module, _FUNCTIONS) for module in (tl, tl.core, tl.math)),
