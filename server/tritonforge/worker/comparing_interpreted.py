@@ -11,9 +11,9 @@ from tritonforge.worker.comparing import Where, compare
 from tritonforge.worker.failures import JobContext
 from tritonforge.worker.fakecuda import faked
 from tritonforge.worker.interpreter.poison import Poison
-from tritonforge.worker.interpreter.remembering import performed
 from tritonforge.worker.interpreter.running import Run, running
 from tritonforge.worker.interpreter.shadow import Shadow
+from tritonforge.worker.interpreter.shims import operations
 from tritonforge.worker.interpreter.widening import widening
 from tritonforge.worker.interpreter.witnessing import witnessing
 from tritonforge.worker.launching import first_configs
@@ -28,7 +28,7 @@ def compare_interpreted(request: Compare, context: JobContext) -> CompareResult:
         Where(
             "cpu",
             _around,
-            operations=performed,
+            operations=operations,
             widened=lambda: widening(Shadow()),
             witnessing=witnessing,
             further=run_again,

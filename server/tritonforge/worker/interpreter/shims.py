@@ -10,7 +10,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle, np  # type: ignore[attr-defined,unused-ignore]
 
-from tritonforge.worker.interpreter import bfloat16, combining, libdevice, ptx, remembering, rewriting
+from tritonforge.worker.interpreter import bfloat16, combining, libdevice, ptx, rewriting
 from tritonforge.worker.interpreter.running import (
     atomic,
     masked_load,
@@ -45,7 +45,6 @@ def install() -> None:
     _leave_out_overflow_checks()
     _remember_block_types()
     interpreter._implicit_cvt = scalar_conversion(interpreter._implicit_cvt)
-    remembering.install()
     interpreter.InterpretedFunction.run = run_interpreted
 
 
@@ -67,12 +66,21 @@ def _leave_out_overflow_checks() -> None:
         object.__setattr__(options, "sanitize_overflow", False)
 
 
+_performed = [0]
+
+
+def operations() -> int:
+    """Return how many operations on blocks this process interpreted so far: what a run costs, on any machine."""
+    return _performed[0]
+
+
 def _remember_block_types() -> None:
     """Keep what each type of block is made of: the interpreter makes one for every operation, by checks and text."""
     original = tl.block_type.__init__
     known: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def init(self: Any, element_ty: Any, shape: Any) -> None:
+        _performed[0] += 1
         plain = all(type(extent) is int for extent in shape)
         key = (type(element_ty), str(element_ty), *shape) if plain else ()
         found = known.get(key) if plain else None
