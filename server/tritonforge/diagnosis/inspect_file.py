@@ -28,23 +28,6 @@ def inspect_source(
     )
 
 
-async def inspect_compiled(
-    workload: FileWorkload,
-    kernels: Sequence[Kernel],
-    session: Session,
-    archs: Sequence[str],
-    earlier: CompiledCalls | None = None,
-) -> tuple[AnalyzedKernel, ...]:
-    """Find each kernel's launches, compile them for every architecture, and judge what came out.
-
-    What `earlier` holds is not compiled again.
-
-    Raises:
-        UsageError: for a spec that cannot be read.
-    """
-    return tuple([await inspect_kernel(workload, kernel, session, archs, earlier) for kernel in kernels])
-
-
 async def inspect_kernel(
     workload: FileWorkload,
     kernel: Kernel,
@@ -52,7 +35,9 @@ async def inspect_kernel(
     archs: Sequence[str],
     earlier: CompiledCalls | None = None,
 ) -> AnalyzedKernel:
-    """Do for one kernel what `inspect_compiled` does; a call that fails for one architecture costs the others nothing.
+    """Find a kernel's launches, compile them for every architecture, and judge what came out.
+
+    What `earlier` holds is not compiled again. A call that fails for one architecture costs the others nothing.
 
     Raises:
         UsageError: for a spec that cannot be read.

@@ -241,6 +241,9 @@ class Reference:
     function: str
 
 
+Runs = Literal["both", "again", "once"]
+
+
 @dataclass(frozen=True)
 class Compare(Request[CompareResult]):
     """Run `original` and `candidate` on each input and compare what they return and change. Interpreter only.
@@ -258,7 +261,7 @@ class Compare(Request[CompareResult]):
     """The same inputs as the candidate takes them, one for each, where a direct launch of its kernel is another: by
     another name, with its own tiles. Empty: `inputs`."""
     reference: Reference | None = None
-    runs: Literal["both", "again", "once"] = "both"
+    runs: Runs = "both"
     """`once`: only the original, and what it can do comes out `equal`; `again`: the original twice, to see whether it
     repeats its own results."""
     lane: ClassVar[Lane] = "interpret"

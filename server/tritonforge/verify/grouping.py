@@ -108,14 +108,13 @@ async def _least(
     to nothing here.
     """
     n = len(groups)
-    if not n <= _MAX_PLACES:
+    if n > _MAX_PLACES:
         return {}, ()
     tiny = [3 + 2 * index for index in range(n)]
 
     def with_long(long: Sequence[int]) -> Call:
         sizes = [_LONG + 2 * i if i in long else size for i, size in enumerate(tiny)]
-        places_ = {place: size for group, size in zip(groups, sizes, strict=True) for place in group}
-        return resize(call, places_, seed=1)
+        return resize(call, Groups(groups).sized(sizes), seed=1)
 
     first, *alone = await self_check([with_long(()), *(with_long((i,)) for i in range(n))])
     if first.status == "original-failed":

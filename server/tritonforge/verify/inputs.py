@@ -13,8 +13,9 @@ fails on ends its check:
 7. more programs than were recorded, which takes longest.
 
 What the original may or may not allow (memory with gaps, empty tensors, other dtypes, arguments left out) is in
-`asking`, what may take long in `costly`. Everything follows from the seed: the same seed gives the same inputs, but for
-the sizes of kernels whose programs loop over what they count, which are smaller where those were seen to take long.
+`asking`, what may take long in `costly`. Everything here follows from the seed and from what
+the original does, counted in operations: the same seed gives the same inputs on every machine. Only `costly` asks a
+clock.
 """
 
 from __future__ import annotations

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call
-from tritonforge.domain.messages import Compare, CompareOnDevice, InputOutcome, Limits, Program, Tolerance
+from tritonforge.domain.messages import Compare, CompareOnDevice, InputOutcome, Limits, Program, Runs, Tolerance
 from tritonforge.jobs import JobError, Worker
 from tritonforge.verify.asking import Asked, asked, other_dtypes
 from tritonforge.verify.comparing import DEVICE
 from tritonforge.verify.costly import TOO_MUCH, costly
 from tritonforge.verify.growing import Larger, larger, launched_for
-from tritonforge.verify.inputs import Groups, SelfCheck, Variation, find_groups, variations
+from tritonforge.verify.inputs import Groups, Variation, find_groups, variations
 from tritonforge.verify.launched import Launched, launched
 from tritonforge.verify.literals import Literal
 from tritonforge.verify.reaching import Reached, reaching
@@ -122,7 +122,7 @@ class Originals:
             found = await find_groups(call, self._can_do)
             if not found.groups and self.on_device:
                 # What the interpreter cannot run at all, the GPU may; only accesses out of bounds stay unseen then.
-                found = await find_groups(call, self._self_check(CompareOnDevice))
+                found = await find_groups(call, self._repeats_on_device)
             self._groups[number] = found
         return self._groups[number]
 
@@ -132,7 +132,7 @@ class Originals:
             self._asked[number] = await asked(
                 call,
                 groups,
-                self._self_check(Compare),
+                self._repeats,
                 seed=self.seed + 201,
                 grid=self.grid,
                 parameters=parameters_of(self.program, call),
@@ -149,9 +149,8 @@ class Originals:
         return self._costly[number]
 
     async def _alone(self, call: Call) -> InputOutcome:
-        request = Compare(self.program, self.program, (call,), self.tolerance, stop_at_first=False, runs="again")
         try:
-            return (await self.worker.run(request, limits=_PATIENCE)).outcomes[0]
+            return (await self._interpreted([call], "again", _PATIENCE))[0]
         except JobError as error:
             if error.kind not in _ENDED | _DIED:
                 raise
@@ -159,15 +158,19 @@ class Originals:
 
     async def _can_do(self, calls: Sequence[Call]) -> Sequence[InputOutcome]:
         """Run the original once on each call."""
-        request = Compare(self.program, self.program, tuple(calls), self.tolerance, stop_at_first=False, runs="once")
-        return (await self.worker.run(request)).outcomes
+        return await self._interpreted(calls, "once")
 
-    def _self_check(self, job: type[Compare | CompareOnDevice]) -> SelfCheck:
-        async def self_check(calls: Sequence[Call]) -> Sequence[InputOutcome]:
-            request: Compare | CompareOnDevice
-            request = job(self.program, self.program, tuple(calls), self.tolerance, stop_at_first=False)
-            if isinstance(request, Compare):
-                request = replace(request, runs="again")
-            return (await self.worker.run(request, limits=DEVICE if job is CompareOnDevice else None)).outcomes
+    async def _repeats(self, calls: Sequence[Call]) -> Sequence[InputOutcome]:
+        """Run the original twice on each call."""
+        return await self._interpreted(calls, "again")
 
-        return self_check
+    async def _interpreted(
+        self, calls: Sequence[Call], runs: Runs, limits: Limits | None = None
+    ) -> Sequence[InputOutcome]:
+        request = Compare(self.program, self.program, tuple(calls), self.tolerance, stop_at_first=False, runs=runs)
+        return (await self.worker.run(request, limits=limits)).outcomes
+
+    async def _repeats_on_device(self, calls: Sequence[Call]) -> Sequence[InputOutcome]:
+        """Run the original twice on each call, on the GPU."""
+        request = CompareOnDevice(self.program, self.program, tuple(calls), self.tolerance, stop_at_first=False)
+        return (await self.worker.run(request, limits=DEVICE)).outcomes

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from tritonforge.domain.launch import Call
-from tritonforge.domain.messages import Compare, CompareOnDevice, CompareResult, InputOutcome
+from tritonforge.domain.messages import Compare, CompareOnDevice, CompareResult, InputOutcome, Runs
 from tritonforge.worker.auditing import Audit, Compared
 from tritonforge.worker.failures import JobContext
 from tritonforge.worker.interpreter.poison import CANDIDATE
@@ -35,15 +35,13 @@ def compare(request: Compare | CompareOnDevice, context: JobContext, where: Wher
     outcomes: list[InputOutcome] = []
     audit = Audit(request, None if where.further is None else functools.partial(where.further, where=where))
     given = (request.candidate_inputs if isinstance(request, Compare) else ()) or request.inputs
-    runs = request.runs if isinstance(request, Compare) else "both"
+    runs: Runs = request.runs if isinstance(request, Compare) else "both"
     for i, (call, candidate_call) in enumerate(zip(request.inputs, given, strict=True)):
         context.progress(f"Comparing on input {i + 1} of {len(request.inputs)}", i / len(request.inputs))
-        if isinstance(request, Compare) and runs == "once":
-            outcomes.append(_once(request, call, where))
+        if runs == "once":
+            outcomes.append(_once(Original(request.original, call, where)))
             continue
-        outcome, outputs = _compare_on(
-            request, call, candidate_call, where, again=runs == "again", measure_original=i == 0
-        )
+        outcome, outputs = _compare_on(request, call, candidate_call, where, runs, measure_original=i == 0)
         if outputs is not None and runs == "both":
             outcome = audit.met(Compared(i, call, candidate_call, *outputs, outcome))
         outcomes.append(outcome)
@@ -52,10 +50,10 @@ def compare(request: Compare | CompareOnDevice, context: JobContext, where: Wher
     return audit.result(outcomes)
 
 
-def _once(request: Compare, call: Call, where: Where) -> InputOutcome:
+def _once(original: Original) -> InputOutcome:
     started = time.perf_counter()
     try:
-        want = Original(request.original, call, where).outputs()
+        want = original.outputs()
     except RunFailed as error:
         return InputOutcome("original-failed", str(error), out_of_bounds=error.out_of_bounds)
     seconds = time.perf_counter() - started
@@ -67,8 +65,8 @@ def _compare_on(
     call: Call,
     candidate_call: Call,
     where: Where,
+    runs: Runs,
     *,
-    again: bool,
     measure_original: bool,
 ) -> tuple[InputOutcome, tuple[Outputs, Outputs] | None]:
     told = request.precision if isinstance(request, CompareOnDevice) else None
@@ -84,7 +82,7 @@ def _compare_on(
         seconds = time.perf_counter() - started
         return InputOutcome("candidate-failed", str(error), out_of_bounds=error.out_of_bounds, seconds=seconds), None
     seconds = time.perf_counter() - started
-    if again:
+    if runs == "again":
         # A program that does not repeat its own results says nothing, however close they are.
         with torch._C.DisableTorchFunction():
             judged = _Judged(compare_outputs(want, got, request.tolerance), Oracle(), "")
