@@ -8,13 +8,15 @@ Two ways, `--how`:
 - processes: a pair is two fresh processes that run the same loop, one traced and one alone. Both are warmed up, and
   then take turns: one makes a block of steps while the other waits, so that what else the machine does hits both. All
   that tracing does is in it, and also that two processes of the same program differ by some percent, traced or not.
+  With `--cores 2 3` both run on the same two cores, at the same addresses and with the same hashes, so that they differ
+  less.
 - inside: one traced process, in which blocks of steps with counted launches and with Triton's own launchers take turns.
   That is what a launch costs once it was seen, and differs by less than 1 % where nothing is traced.
 
 Steps are timed each to its end on the GPU.
 
     python benchmarks/bench_trace_overhead.py [--loops training inference] [--how processes inside] [--pairs 3]
-        [--steps 400] [--quick] [-o benchmarks/results/trace_overhead.json]
+        [--steps 400] [--quick] [--cores 2 3] [-o benchmarks/results/trace_overhead.json]
 
 prints each pair when it is measured and writes what there is so far to the file, so that a run that is cut off has told
 what it knew. At the end it prints the ratio (traced / alone) of the medians and of the fastest tenths (the 10th
@@ -27,6 +29,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -183,6 +186,9 @@ def take_turns_inside(torch: Any, step: Callable[[], object], steps: int) -> Non
     print(json.dumps(turns), flush=True)
 
 
+PINNED: list[int] = []
+"""The cores that processes run on, everywhere when empty."""
+
 LOOPS: dict[str, Callable[[Any], Any]] = {"training": training, "inference": inference}
 
 
@@ -193,8 +199,14 @@ class Running:
         command = [sys.executable, str(Path(__file__).resolve()), "--loop", name, *more]
         if report is not None:
             command = [sys.executable, "-m", "tritonforge", "trace", "-o", str(report), "--", *command]
+        environment = dict(os.environ)
+        if PINNED:
+            command = ["setarch", "-R", "taskset", "-c", ",".join(map(str, PINNED)), *command]
+            environment["PYTHONHASHSEED"] = "0"
         self.name = name
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
 
     def answer(self) -> str:
         """Return the next line that it prints."""
@@ -298,6 +310,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--steps", type=int, help="timed steps of each process")
     parser.add_argument("--quick", action="store_true", help=f"time {QUICK_STEPS} steps of each process")
+    parser.add_argument("--cores", nargs="+", type=int, default=[], help="run every process on these cores alone")
     parser.add_argument("--loop", choices=LOOPS, help=argparse.SUPPRESS)
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
@@ -311,6 +324,7 @@ def main() -> int:
         else:
             take_turns(torch, step)
         return 0
+    PINNED.extend(options.cores)
     about = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "python": sys.version.split()[0]}
     results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -320,7 +334,7 @@ def main() -> int:
                 results[name] = result
                 print(f"{name}: {said(result)}", flush=True)
                 if options.output:
-                    written = {**about, "pairs": options.pairs, "steps": steps, "loops": results}
+                    written = {**about, "pairs": options.pairs, "steps": steps, "cores": PINNED, "loops": results}
                     options.output.write_text(json.dumps(written, indent=2) + "\n")
     print_table(results)
     return int(any(result[name]["ratio"] > LIMIT for result in results.values() for name in STATISTICS))
