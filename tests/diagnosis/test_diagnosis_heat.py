@@ -8,6 +8,7 @@ import pytest
 from diagnosis_cases import copy_case, line_of, matmul, matmul_case, predicted
 from diagnosis_h200 import LABELS, levels
 
+from tritonforge.diagnosis.assessment import Assessed
 from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.heat import heat_of
 from tritonforge.domain.counters import Counters, LineCounters
@@ -68,3 +69,14 @@ def test_without_a_model_or_samples_nothing_is_claimed():
     assert heat_of(copy_case(1024)).lines == {}
     zero = dataclasses.replace(copy_case(1024), prediction=predicted(3.0, "launch", launch=3.0))
     assert heat_of(zero).lines == {}
+
+
+def test_an_assessment_says_how_the_programs_fill_the_gpu_it_is_judged_by():
+    case = ALL["transpose_naive"]["compiled"]
+    assessed = Assessed(case.launch, None, case.compilation, case.prediction, None, None, case)
+    filled = assessed.assessment.waves
+    per_sm = case.compilation.occupancy.programs_per_sm
+    assert filled.slots == 132 * per_sm
+    assert filled.full * filled.slots + filled.tail_programs == 128 * 128
+    unjudged = dataclasses.replace(assessed, case=dataclasses.replace(case, gpu=None))
+    assert unjudged.assessment.waves is None

@@ -4,6 +4,7 @@ import difflib
 import math
 from pathlib import Path
 
+from tritonforge.compilation import waves
 from tritonforge.domain.blocks import Atomic, Conversion, Dot, GlobalAccess, SharedAccess
 from tritonforge.domain.blocks import Loop as LoopFacts
 from tritonforge.domain.candidate import Candidate, Suggestion, Trial, Verdict
@@ -212,7 +213,7 @@ ANALYZE = AnalyzeResult(
             (BIG, SMALL),
             "",
             (
-                Assessment(COMPILATION, PREDICTION, BOTTLENECK),
+                Assessment(COMPILATION, PREDICTION, BOTTLENECK, waves=waves(16384, 8, 132)),
                 Assessment(SPILLING),
                 Assessment(BROKEN),
             ),

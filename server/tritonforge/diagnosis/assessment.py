@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tritonforge.compilation import read
+from tritonforge.compilation import read, waves
 from tritonforge.diagnosis.case import Case, Gpu
 from tritonforge.diagnosis.classify import classify
 from tritonforge.diagnosis.compiled_calls import CompiledCalls
@@ -52,7 +52,9 @@ class Assessed:
     def assessment(self) -> Assessment:
         """The parts that results carry."""
         predicted = dataclasses.replace(self.case, counters=None)
-        return Assessment(self.compilation, self.prediction, self.bottleneck, heat_of(predicted).lines)
+        gpu, occupancy = self.case.gpu, self.compilation.occupancy
+        filled = waves(self.launch.programs, occupancy.programs_per_sm, gpu.sms) if gpu and occupancy else None
+        return Assessment(self.compilation, self.prediction, self.bottleneck, heat_of(predicted).lines, filled)
 
 
 @dataclass(frozen=True)

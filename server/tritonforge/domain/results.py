@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tritonforge.domain.candidate import Suggestion, Trial, Verdict
-from tritonforge.domain.compilation import Compilation, Prediction
+from tritonforge.domain.compilation import Compilation, Prediction, Waves
 from tritonforge.domain.finding import Bottleneck, Finding
 from tritonforge.domain.kernel import Kernel, SourceError
 from tritonforge.domain.launch import Config, Launch
@@ -19,13 +19,14 @@ from tritonforge.domain.profile import LineHeat, Profile, Roofline, TargetInfo
 class Assessment:
     """One compilation and what was concluded from it; the conclusions are None when it does not compile.
 
-    `heat`: each line's share of the predicted time.
+    `heat`: each line's share of the predicted time. `waves`: how the programs fill the GPU that is judged by.
     """
 
     compilation: Compilation
     prediction: Prediction | None = None
     bottleneck: Bottleneck | None = None
     heat: Mapping[int, LineHeat] = field(default_factory=dict)
+    waves: Waves | None = None
 
 
 @dataclass(frozen=True)

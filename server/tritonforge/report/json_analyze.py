@@ -68,6 +68,7 @@ def _assessment(assessment: Assessment) -> Json:
         "static_shared_bytes": resources.static_shared_bytes if resources else None,
         "dynamic_shared_bytes": resources.dynamic_shared_bytes if resources else None,
         "next_step": encode(occupancy.next_step) if occupancy else None,
+        "waves": encode(assessment.waves),
         "tensor_path": compilation.tensor_path,
         "blocks": _blocks(compilation),
         "lines": {
