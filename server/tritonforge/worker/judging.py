@@ -2,7 +2,7 @@
 
 Let o be the oracle's value (float64), w the original's and g the candidate's. An element of g is accepted when
 
-    |g − o| ≤ r·ulp(o) + max(k·own, k·moved, q·walked, c·eps·max(|o|, typical), s·ulp(o)) + relative·largest
+    |g − o| ≤ r·ulp(o) + max(k·own, k·moved, q·walked, c·eps·max(|o|, typical), c·η, s·ulp(o)) + relative·largest
 
 * r·ulp(o), r = 1/2, is the last rounding, to the output's type. Where o itself is a number of that type it may have
   been rounded too, and r is 1.
@@ -15,6 +15,7 @@ Let o be the oracle's value (float64), w the original's and g the candidate's. A
   its sums loses next to nothing, and neither may a candidate: walked counts only up to sixteen times own.
 * c·eps is a few roundings of the same precision, of the element or of what is typical (the median) around it: a result
   that is small because larger terms cancel is as inexact as its neighbours.
+* η is the smallest subnormal of that precision: each step that underflows loses up to half of it (Higham, §2.1).
 * s, a thirty-second where the output's type is narrower than what the original accumulates in, else 0. There the last
   rounding hides what arithmetic loses, except of elements near the middle of two numbers: what those lost, over what
   moved says, is taken for the others' as well.
@@ -204,6 +205,7 @@ def _allowance(
     narrow = bool(torch.finfo(dtype).eps > evidence.eps)
     if narrow:
         own = torch.maximum(own, _unhidden(lost, (moved * moved + around * around).sqrt()))
+    around = around.clamp(min=_smallest(evidence.eps))
     arithmetic = torch.maximum(tolerance.multiple * torch.maximum(own, moved), tolerance.roundings * around)
     walked = torch.minimum(walked, _MOST_OVER * own)
     arithmetic = torch.maximum(arithmetic, tolerance.orders * walked)
@@ -273,6 +275,13 @@ class _Squares:
         found.original_worst = self.want_worst / (largest or 1.0)
         found.lost = math.sqrt(self.lost / max(self.n_want, 1))
         found.norm_ratio = math.sqrt(self.ratio / n) / (1 + _FEW / math.sqrt(n))
+
+
+def _smallest(eps: float) -> float:
+    """Return the smallest subnormal number of arithmetic as exact as `eps`: TF32 has the range of float32."""
+    types = {2.0**-10: torch.float16, 2.0**-7: torch.bfloat16, 2.0**-52: torch.float64}
+    info = torch.finfo(types.get(eps, torch.float32))
+    return float(info.tiny) * float(info.eps)
 
 
 def round_to(values: Any, dtype: Any) -> Any:
