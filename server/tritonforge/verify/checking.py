@@ -17,6 +17,7 @@ from tritonforge.domain.messages import Program
 from tritonforge.jobs import JobError
 from tritonforge.verify.comparing import Comparer, Planned
 from tritonforge.verify.direct import direct_variations
+from tritonforge.verify.direct_meaning import other_meaning
 from tritonforge.verify.growing import alike, changes_hosts, launched_for, may_stay_behind, same_grids, stays_behind
 from tritonforge.verify.honesty import covered, folded, joined, never_ran
 from tritonforge.verify.inputs import Variation
@@ -226,7 +227,27 @@ class Checking:
         await self._compare(planned)
         bad = next((one for one in self.evidence.tried if one.place.where == "direct" and one.failed), None)
         said = f"failed: {bad.outcome.detail} ({bad.variation.about})" if bad else PASSED
+        if bad and bad.outcome.status == "different" and (other := await self._other_meaning()):
+            self.evidence.tried = [one for one in self.evidence.tried if one.place.where != "direct"]
+            said = f"skipped: {other}"
         self.evidence.made["kernels compared directly"] = said
+
+    async def _other_meaning(self) -> str:
+        """Say why direct launches say nothing of this candidate after all, empty where they do."""
+        mine, theirs = self.originals.kernel, self.candidate_kernel or self._same_kernel()
+        agreed = [one.variation.call for one in self.evidence.tried if one.place.where == "call" and not one.failed]
+        if mine is None or theirs is None or not agreed:
+            return ""
+        return await other_meaning(
+            self.originals.worker,
+            self.originals.program,
+            self.candidate,
+            agreed[0],
+            self.originals.arch,
+            kernel=mine,
+            candidate_kernel=theirs,
+            tolerance=self.comparer.tolerance,
+        )
 
     def _same_kernel(self) -> Kernel | None:
         """Find the kernel of the original's name, and of its place among those of that name, in the candidate."""

@@ -89,17 +89,17 @@ async def direct_variations(
         return DirectInputs(reason=reason)
     mine, theirs = of(kernel, before), of(candidate_kernel, after)
     trials = [
-        _Trial(plan_of(kernel, one, mine, _tile(kernel, (one, other))), other, _reached(kernel), seed)
+        _Trial(plan_of(kernel, one, mine, _tile(kernel, (one, other))), other, reached(kernel), seed)
         for one, other in distinct(mine, theirs)
     ]
-    function = _reached(candidate_kernel)
+    function = reached(candidate_kernel)
     variations: list[Variation] = []
     others: list[Call] = []
     notes: list[str] = []
     for index, trial in enumerate(trials):
         found = (await trial.explore(worker, original))[: MOST_VARIATIONS if index == 0 else FEW_VARIATIONS]
         variations += found
-        others += [_as_candidates(one.call, trial.plan.launch, trial.other, function) for one in found]
+        others += [as_candidates(one.call, trial.plan.launch, trial.other, function) for one in found]
         notes += trial.notes
     if not variations:
         return DirectInputs(reason=notes[0] if notes else "nothing of the launch can be varied", notes=tuple(notes))
@@ -135,7 +135,7 @@ class _Trial:
         if not varied or len(fit) < len(launches):
             return True
         found = (await worker.run(MeasureExtents(program, tuple(fit)))).extents
-        size = "" if any(one.error for one in found) else unchecked(self.plan, varied, found)
+        size = "" if any(one.error for one in found) else unchecked(self.plan, launches, varied, found)
         if size:
             self.notes.append(f"the original's kernel does not check {size}: direct launches divide evenly")
         return not size
@@ -212,7 +212,7 @@ def _hostile(calls: Sequence[Variation], tile: int) -> Iterator[Variation]:
         yield Variation(with_policies(one.call, policies), f"{one.about}; hostile values") if policies else one
 
 
-def _as_candidates(call: Call, launch: RecordedLaunch, other: RecordedLaunch, function: str) -> Call:
+def as_candidates(call: Call, launch: RecordedLaunch, other: RecordedLaunch, function: str) -> Call:
     """Return a direct launch of the original as the candidate takes it: with its own kernel and tiles."""
     own = {name: value for name, value in other.constexprs if value != dict(launch.constexprs)[name]}
     keywords = tuple((name, own.get(name, value)) for name, value in call.keywords)
@@ -227,7 +227,7 @@ def _tile(kernel: Kernel, launches: Sequence[RecordedLaunch]) -> int:
     return max((t for t in tiles if type(t) is int and t <= LARGEST_TILE), default=32)
 
 
-def _reached(kernel: Kernel) -> str:
+def reached(kernel: Kernel) -> str:
     """Return how the function under its tuners is reached: what they would choose is given."""
     tuners = [d for d in kernel.decorators if d.partition("(")[0].rpartition(".")[2] in ("autotune", "heuristics")]
     return kernel.name + ".fn" * len(tuners)

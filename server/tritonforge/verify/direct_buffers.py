@@ -35,6 +35,15 @@ def fitted(
     return _call(plan, wish, highs, unread, sizes, function=function, seed=seed)
 
 
+def as_launched(
+    plan: Plan, lengths: Mapping[str, int], unread: Mapping[str, bool], *, function: str, seed: int
+) -> Call:
+    """Return the launch as it was recorded, with buffers of `lengths` elements; those in `unread` hold nothing."""
+    sizes = {s: plan.recorded[s] for s in plan.sizes}
+    wish = Wish("as the host function launches it", {}, plan.launch.grid)
+    return _call(plan, wish, lengths, unread, sizes, function=function, seed=seed)
+
+
 def least_spans(plan: Plan, found: CallExtents, sizes: Sizes, top: Mapping[int, int]) -> dict[str, int]:
     """Return how much the sizes span of those buffers that the original does not touch to the end.
 
@@ -126,6 +135,7 @@ def _whole_numbers(tensor: Tensor, length: int, seed: int) -> np.ndarray:
     if policy.kind in ("arange", "permutation", "offsets"):
         return (low + np.arange(length) % max(1, high - low + 1)).astype(dtype)
     if policy.kind == "normal":
-        low, high = math.ceil(policy.mean - 3 * policy.std), math.floor(policy.mean + 3 * policy.std)
+        # What a launch is compiled with has no values. Indices may not be negative, where they are not known.
+        low, high = max(0, math.ceil(policy.mean - 3 * policy.std)), math.floor(policy.mean + 3 * policy.std)
     values = generator.random(length) * (max(low, high) - low + 1)
     return (low + np.floor(values)).astype(dtype)

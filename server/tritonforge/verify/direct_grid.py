@@ -63,7 +63,9 @@ def axes_of(
     for index in range(3):
         own = written[index] if written else None
         told = own is not None and not own.rows and all(_gives(own, one, index) for one in (launch, *same))
-        if own is not None and (told or own.rows in _lengths(launch)):
+        # What explains several extents is no coincidence.
+        several = len({one.grid[index] for one in (launch, *same)}) > 1
+        if own is not None and (told or (own.rows in _lengths(launch) and not several)):
             found.append(own)
             continue
         taken = frozenset().union(*(axis.reads for axis in found))
@@ -123,7 +125,9 @@ def _ranks(launch: RecordedLaunch, sizes: Sequence[str]) -> Iterator[list[Axis]]
     yield [Axis(_value(name), frozenset((name,)), name, whole=True) for name in own]
     by_name = [(size, tile) for size in own for tile in tiles if _belong(size, tile)]
     quotients = [(size, tile) for size in own for tile in tiles]
-    for pairs in (by_name, quotients):
+    # How many rows a program walks may be an argument like any other.
+    walked = [(size, other) for size in own for other in own if values[other] < values[size]]
+    for pairs in (by_name, quotients, walked):
         yield [Axis(_quotient(size, tile), frozenset((size, tile)), size) for size, tile in pairs]
     for pairs in (by_name, quotients):
         factors: list[tuple[Callable[[Names], int], frozenset[str]]] = [

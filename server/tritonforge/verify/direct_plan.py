@@ -89,6 +89,13 @@ class Plan:
         """The sizes that count programs."""
         return frozenset(axis.grows for axis in self.axes if axis.whole)
 
+    @cached_property
+    def walked(self) -> frozenset[str]:
+        """The sizes of which each program walks a part, as long as an argument says: no tile of theirs has a tail."""
+        return frozenset(
+            axis.grows for axis in self.axes if axis.grows and axis.reads & {*self.sizes, *self.others} - {axis.grows}
+        )
+
     def ragged(self) -> dict[str, int]:
         """Return small sizes, all different and off every boundary."""
         return self._tied({
@@ -101,7 +108,10 @@ class Plan:
         long = self.tile + self.tile // 2 + 5
         small = self.ragged()
         return self._tied(
-            {s: small[s] if s in self.whole else min(self.recorded[s], long + 2 * i) for i, s in enumerate(self.sizes)}
+            {
+                s: small[s] if s in self.whole | self.walked else min(self.recorded[s], long + 2 * i)
+                for i, s in enumerate(self.sizes)
+            }
         )
 
     def even(self) -> dict[str, int]:

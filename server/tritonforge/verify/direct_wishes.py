@@ -36,19 +36,27 @@ def steps(plan: Plan) -> tuple[tuple[Launch, ...], tuple[tuple[str, int], ...]]:
     return launches, tuple(varied)
 
 
-def unchecked(plan: Plan, varied: Sequence[tuple[str, int]], found: Sequence[CallExtents]) -> str:
+def unchecked(
+    plan: Plan, launches: Sequence[Launch], varied: Sequence[tuple[str, int]], found: Sequence[CallExtents]
+) -> str:
     """Name a size that the original does not check, if there is one: it works on whole tiles, whatever the size says.
 
     Args:
         plan: the launch.
+        launches: those of `steps`.
         varied: the sizes and distances of `steps`.
         found: what the launches of `steps` touch.
     """
     first = _highs(found[0])
+    programs = [math.prod(wish.grid) for wish, _, _ in launches]
     for index, (size, distance) in enumerate(varied):
         near, far = _highs(found[1 + 2 * index]), _highs(found[2 + 2 * index])
         follows = [b for b in first if near[b] != first[b]]
         uneven = [b for b in first if far[b] - first[b] != distance * (near[b] - first[b])]
+        if any(b not in uneven for b in follows):
+            # What each program leaves in a place of its own (partial sums) follows the grid.
+            more, many = (programs[at] - programs[0] for at in (1 + 2 * index, 2 + 2 * index))
+            uneven = [b for b in uneven if (far[b] - first[b]) * more != (near[b] - first[b]) * many]
         # A buffer that is as long as this size, and no other, has to follow it.
         alone = [s for s in plan.sizes if plan.recorded[s] == plan.recorded[size]] == [size]
         own = [b for b, ds in plan.dimensions.items() if alone and any(d.extent == plan.recorded[size] for d in ds)]
