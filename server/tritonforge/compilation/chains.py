@@ -27,7 +27,7 @@ def chain_of(machine: Machine, span: Span) -> tuple[int, int]:
     """
     skipped = _skipped(machine, span)
     body = [
-        (*_effects(machine, machine.stream[index], machine.kinds[index]), index in skipped)
+        (*effects(machine, machine.stream[index], machine.kinds[index]), index in skipped)
         for index in range(*span)
         if machine.stream[index].mnemonic not in {"NOP", "s_nop"}
     ]
@@ -66,8 +66,8 @@ def _inside(inner: Span, outer: Span) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
-def _effects(machine: Machine, instruction: Instruction, kind: str) -> tuple[list[Register], list[Register]]:
-    """Return what an instruction writes and what it reads."""
+def effects(machine: Machine, instruction: Instruction, kind: str) -> tuple[list[Register], list[Register]]:
+    """Return what an instruction writes and what it reads (the guard in front of it left out)."""
     first, _, rest = instruction.operands.partition(",")
     everything = _registers(instruction.operands, amd=machine.amd)
     if kind in _WITHOUT_RESULT or (kind == "atomic" and instruction.mnemonic.startswith(("RED", "REDG"))):

@@ -8,7 +8,8 @@ from typing import Literal
 
 from tritonforge.compilation.locations import Frame
 from tritonforge.compilation.machine import Machine, access_width, read_machine
-from tritonforge.domain.compilation import LineInstructions
+from tritonforge.compilation.stalls import paces
+from tritonforge.domain.compilation import LineInstructions, Pace
 from tritonforge.domain.instructions import TCGEN05, classify
 
 TensorPath = Literal["none", "fma", "mma", "wgmma", "tcgen05", "mfma"]
@@ -47,6 +48,7 @@ def count_lines(machine: Machine) -> dict[int, LineInstructions]:
             spills[line][kind] += 1
         if _has_width(machine, index):
             widths[line].append(machine.width(index))
+    pace = paces(machine)
     return {
         line: LineInstructions(
             dict(c),
@@ -56,6 +58,8 @@ def count_lines(machine: Machine) -> dict[int, LineInstructions]:
             dict(functions[line]),
             spills[line]["store_local"],
             spills[line]["load_local"],
+            pace=pace[line][0] if line in pace else Pace(),
+            looped_pace=pace[line][1] if line in pace else Pace(),
         )
         for line, c in sorted(counts.items())
     }

@@ -77,6 +77,19 @@ class Waves:
 
 
 @dataclass(frozen=True)
+class Pace:
+    """What a warp that has its SM to itself spends (see `compilation.stalls`).
+
+    `cycles`: issuing, and waiting for results of nearby units. `matrix`: cycles of waiting for products of the matrix
+    unit. `waits`: for global memory, in full latencies (0.5: other work hides half of one).
+    """
+
+    cycles: float = 0.0
+    matrix: float = 0.0
+    waits: float = 0.0
+
+
+@dataclass(frozen=True)
 class LineInstructions:
     """Machine instructions of one source line, inlined library frames included, counted statically (not per run).
 
@@ -91,7 +104,8 @@ class LineInstructions:
     a slow path), `int_div` divisions or remainders of integers by a value that is no constant (about twenty). Others
     under the mnemonic in lower case. `spill_stores` and `spill_loads` are how many of `store_local` and `load_local`
     move spilled registers. `executed` weights `instructions` with how often they run: instructions that the warps of
-    one program issue, by class; None where trip counts or the work are not known.
+    one program issue, by class; None where trip counts or the work are not known. `pace` is what its instructions
+    outside machine loops cost a lone warp, `looped_pace` those inside, each pass.
     """
 
     instructions: Mapping[str, int]
@@ -102,6 +116,8 @@ class LineInstructions:
     spill_stores: int = 0
     spill_loads: int = 0
     executed: Mapping[str, float] | None = None
+    pace: Pace = Pace()
+    looped_pace: Pace = Pace()
 
     @property
     def total(self) -> int:
