@@ -56,7 +56,9 @@ def test_copies_that_run_ahead_are_waited_for_as_far_as_the_passes_between_do_no
 
 def test_a_product_that_is_waited_for_at_once_costs_more_than_one_that_overlaps_the_next():
     def loop(left):
-        return sass("HGMMA.64x128x16.F32 R24, gdesc[UR4], R24, gsb0", f"WARPGROUP.DEPBAR.LE gsb0, {left:#x}", loop=(0, 1))
+        return sass(
+            "HGMMA.64x128x16.F32 R24, gdesc[UR4], R24, gsb0", f"WARPGROUP.DEPBAR.LE gsb0, {left:#x}", loop=(0, 1)
+        )
 
     drained, overlapped = (spent(loop(left))[1].matrix for left in (0, 1))
     assert drained == pytest.approx(64 + 18, abs=2)
