@@ -193,7 +193,8 @@ class InputOutcome:
     it could not be widened, or is far from its reference. `outputs`: how many that have elements were compared.
     `precision`: the original's, where it was evaluated in float64. `out_of_bounds`: who failed reads or writes outside
     every buffer of the launch. `operations`: how many operations on blocks the original's run took, where it was
-    interpreted.
+    interpreted. `overlapping`: programs or lanes of the original write different values to one element, so that the
+    order decides.
     """
 
     status: Literal["equal", "different", "original-failed", "candidate-failed"]
@@ -211,6 +212,7 @@ class InputOutcome:
     note: str = ""
     precision: Precision | None = None
     operations: int = 0
+    overlapping: bool = False
     check: str = ""
     """The name of the honesty check that refuses the candidate here (see `CompareResult.checks`)."""
 

@@ -57,7 +57,18 @@ def _once(original: Original) -> InputOutcome:
     except RunFailed as error:
         return InputOutcome("original-failed", str(error), out_of_bounds=error.out_of_bounds)
     seconds = time.perf_counter() - started
-    return InputOutcome("equal", outputs=len(want.tensors), seconds=seconds, operations=want.operations)
+    return InputOutcome(
+        "equal",
+        outputs=len(want.tensors),
+        seconds=seconds,
+        operations=want.operations,
+        overlapping=_overlaps(want),
+    )
+
+
+def _overlaps(outputs: Outputs) -> bool:
+    """Tell whether the order of its writes decides what a program leaves."""
+    return outputs.seen is not None and any(one.kind == "write-write" for one in outputs.seen.conflicts)
 
 
 def _compare_on(
@@ -103,6 +114,7 @@ def _compare_on(
         original_norm_error=found.original_norm_error if known else None,
         note=judged.note,
         operations=want.operations,
+        overlapping=_overlaps(want),
         precision=original.found(found.lost) if judged.oracle.kind == "widened" else None,
     )
     return outcome, (want, got)

@@ -29,7 +29,7 @@ _SYNCHRONISING = 1024
 
 @dataclass(frozen=True)
 class Conflict:
-    """Two programs of one launch that use one element with nothing between them that orders them."""
+    """Two programs of one launch, or two lanes of one store, that use one element with nothing to order them."""
 
     kind: Kind
     kernel: str
@@ -96,6 +96,7 @@ class Footprint(Guard):
         self._region_starts = [region.start for region in self._regions]
         self._start_array = np.array(self._region_starts, dtype=np.uint64)
         self._pending = 0
+        self._twice = False
         self._programs: list[tuple[int, int, int]] = []
         self._me = _Accessor(_FIRST + 1, _FIRST + 1, 0)
         self._released: dict[int, int] = {}
@@ -178,6 +179,19 @@ class Footprint(Guard):
         if region.writer is None:
             region.writer = region.fresh()
         region.writer[cells] = self._me.number
+        if not self._twice and addresses.size > 1:
+            self._compare_lanes(addresses.reshape(-1), _stored(addresses, *given))
+
+    def _compare_lanes(self, addresses: Any, stored: Any) -> None:
+        """Note two lanes of one store that write different values to one element: nothing says which stays."""
+        if stored is None or bool((addresses[1:] > addresses[:-1]).all()):
+            return
+        order = np.argsort(addresses, kind="stable")
+        sorted_, bits = addresses[order], np.ascontiguousarray(stored[order]).view(f"u{stored.dtype.itemsize}")
+        differing = (sorted_[1:] == sorted_[:-1]) & (bits[1:] != bits[:-1])
+        if differing.any():
+            self._twice = True
+            self._tell("write-write", int(sorted_[1:][differing][0]), _LANES, "")
 
     def _meet(self, region: _Region, who: str, kind: Kind, cells: Any) -> None:
         known = getattr(region, who)
@@ -188,16 +202,18 @@ class Footprint(Guard):
         if not others.any() or (self._me.before and _ordered(there[others], self._me.before)):
             return
         at = int(np.argmax(others))
-        address = region.start + (int(cells[at]) << region.shift)
+        other = "another program" if there[at] == _SEVERAL else f"program {self._programs[_FIRST - int(there[at])]}"
+        self._tell(kind, region.start + (int(cells[at]) << region.shift), _SAID[kind], other)
+
+    def _tell(self, kind: Kind, address: int, sentence: str, other: str) -> None:
         buffer = next((b for b in self.buffers if b.start <= address < b.end), self.buffers[0])
         if (kind, buffer.name) in self._found:
             return
         self._found.add((kind, buffer.name))
         place = f"element {(address - buffer.start) // buffer.itemsize} of {buffer.name}"
-        other = "another program" if there[at] == _SEVERAL else f"program {self._programs[_FIRST - int(there[at])]}"
         frame = user_frame()
         line = f" (line {frame.f_lineno})" if frame is not None else ""
-        text = f"{self.kernel}{line}: {_SAID[kind].format(me=self._programs[-1], other=other, place=place)}"
+        text = f"{self.kernel}{line}: {sentence.format(me=self._programs[-1], other=other, place=place)}"
         number = frame.f_lineno if frame is not None else None
         self.conflicts.append(Conflict(kind, self.kernel, buffer.name, text, number))
 
@@ -211,6 +227,7 @@ class Footprint(Guard):
         return found
 
 
+_LANES = "two lanes of one store of program {me} write different values to {place}"
 _SAID: dict[Kind, str] = {
     "write-write": "program {me} writes another value than {other} to {place}",
     "read-after-write": "program {me} reads {place} after {other} wrote it in the same launch",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import math
 import random
@@ -154,6 +155,28 @@ def _failed(kernel: Any, error: BaseException, at: tuple[int, int, int]) -> Kern
     )
 
 
+_other_given = [False]
+"""Whether the load that is under way was told what masked lanes hold."""
+
+
+def told_load(original: Any) -> Any:
+    """Wrap the `load` of Triton's semantics: an `other` of one element that is zero goes by as if it were not given.
+
+    There Triton asks whether `other` is true, which in the interpreter its value decides.
+    """
+    at = list(inspect.signature(original).parameters).index("other")
+
+    @functools.wraps(original)
+    def load(*args: Any, **kwargs: Any) -> Any:
+        _other_given[0] = (args[at] if len(args) > at else kwargs.get("other")) is not None
+        try:
+            return original(*args, **kwargs)
+        finally:
+            _other_given[0] = False
+
+    return load
+
+
 def masked_load(original: Any) -> Any:
     """Wrap `create_masked_load`: check the lanes that are read, poison those that are left undefined."""
 
@@ -167,7 +190,7 @@ def masked_load(original: Any) -> Any:
                 if _run.deadline < math.inf:
                     _check_time()
                 _synchronise(_guard, ptrs, mask.data)
-        if other is None and not mask.data.all():
+        if other is None and not _other_given[0] and not mask.data.all():
             other = TensorHandle(_undefined(ptrs.data.shape, element), element)
         return original(self, ptrs, mask, other, *rest, **kwargs)
 

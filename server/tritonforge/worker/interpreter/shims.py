@@ -17,6 +17,7 @@ from tritonforge.worker.interpreter.running import (
     masked_store,
     run_interpreted,
     scalar_conversion,
+    told_load,
 )
 
 _installed = False
@@ -38,6 +39,8 @@ def install() -> None:
     builder = interpreter.InterpreterBuilder
     builder.create_inline_asm = ptx.create_inline_asm
     builder.create_masked_load = masked_load(builder.create_masked_load)
+    semantic: Any = getattr(tl.semantic, "TritonSemantic", tl.semantic)
+    semantic.load = told_load(semantic.load)
     builder.create_masked_store = masked_store(builder.create_masked_store)
     builder.create_atomic_rmw = atomic(builder.create_atomic_rmw, 3)
     builder.create_atomic_cas = atomic(builder.create_atomic_cas, None)
