@@ -2,11 +2,13 @@
 
 import pytest
 
+from tritonforge.compilation.accesses import moved_bytes
 from tritonforge.compilation.banks import conflict_ways, read_offsets
 from tritonforge.compilation.coalescing import sectors_of, widest_bytes
 from tritonforge.compilation.layouts import Layout, kind_of, read_aliases, read_layout
+from tritonforge.compilation.mlir import Type
 from tritonforge.compilation.moves import way_between
-from tritonforge.compilation.values import Known
+from tritonforge.compilation.values import Known, Run
 
 ROWS = "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>"
 COLUMNS = "#ttg.blocked<{sizePerThread = [4, 1], threadsPerWarp = [8, 4], warpsPerCTA = [1, 4], order = [0, 1]}>"
@@ -138,3 +140,39 @@ def test_the_way_between_layouts_is_the_shortest():
 def test_an_accumulator_becomes_an_operand_within_its_lane():
     # Attention's second product: the accumulator of the first is the left operand of the next, in 16 bits.
     assert way_between(layout(MMA, 64, 64), layout(OPERAND, 64, 64, mma=MMA)) == "registers"
+
+
+IMAGE = 6 * 10
+SPLIT = {
+    "put together again": (lambda i: i // 28 * 28 + i % 28, lambda i: i.quotient(28).times(28).plus(i.remainder(28))),
+    "in three, and together again": (
+        lambda i: i // IMAGE * IMAGE + i // 10 % 6 * 10 + i % 10,
+        lambda i: i.quotient(IMAGE).times(IMAGE).plus(i.quotient(10).remainder(6).times(10)).plus(i.remainder(10)),
+    ),
+    "rows apart": (lambda i: i // 64 * 1000 + i % 64, lambda i: i.quotient(64).times(1000).plus(i.remainder(64))),
+    "one weight a row": (lambda i: i // 64, lambda i: i.quotient(64)),
+    "as it is": (lambda i: i, lambda i: i),
+}
+
+
+@pytest.mark.parametrize("what", SPLIT)
+def test_indices_taken_apart_touch_the_sectors_that_their_addresses_lie_in(what):
+    address, how = SPLIT[what]
+    run = how(Run(1))
+    sectors = {address(i) * 4 // 32 for i in range(1920)}
+    moved = moved_bytes(Known(0, (run.stride,), (1920,), "x", runs=(run,)), Type((1920,), "f32"))
+    assert moved == pytest.approx(32 * len(sectors), rel=0.07)
+
+
+def test_lanes_that_go_down_a_column_first_each_touch_a_sector():
+    run = Run(1).remainder(64).times(1024).plus(Run(1).quotient(64))
+    assert run.stride == 1024
+    assert moved_bytes(Known(0, (run.stride,), (1920,), "x", runs=(run,)), Type((1920,), "f32")) == 1920 * 32
+
+
+def test_lanes_of_an_index_put_together_again_step_evenly():
+    for what in ("put together again", "in three, and together again"):
+        assert SPLIT[what][1](Run(1)) == Run(1)
+    assert Run(1).remainder(28) == Run(1, ((28, -1),))
+    assert Run(64).remainder(64) == Run(64)
+    assert Run(64).quotient(16) == Run(4)

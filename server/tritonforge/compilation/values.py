@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -14,6 +15,63 @@ Number = int | float
 
 
 @dataclass(frozen=True)
+class Run:
+    """How lanes step along a dimension: by `step` from one to the next, and further after so many lanes.
+
+    `jumps` are pairs of that number of lanes and the further step, on average over all lanes, the shortest first. A
+    quotient has nothing else, a remainder jumps back. Where the two come together and cancel (`i // n * n + i % n`)
+    lanes step evenly again.
+    """
+
+    step: Number
+    jumps: tuple[tuple[Number, Number], ...] = ()
+
+    @property
+    def stride(self) -> Number:
+        """The step between neighbours, or the average one where neighbours are mostly the same."""
+        return self.step or (self.jumps[0][1] if self.jumps else 0)
+
+    @property
+    def length(self) -> Number:
+        """Lanes that step evenly before the first jump."""
+        return self.jumps[0][0] if self.jumps else math.inf
+
+    def times(self, factor: Number) -> Run:
+        """Return the run of a product with what all lanes share."""
+        return Run(self.step * factor, tuple((lanes, jump * factor) for lanes, jump in self.jumps) if factor else ())
+
+    def plus(self, other: Run) -> Run:
+        """Return the run of a sum."""
+        sums: dict[Number, Number] = dict(self.jumps)
+        for lanes, jump in other.jumps:
+            sums[lanes] = sums.get(lanes, 0) + jump
+        size = max((abs(jump) for _, jump in (*self.jumps, *other.jumps)), default=0)
+        return Run(self.step + other.step, tuple(sorted((n, j) for n, j in sums.items() if abs(j) > 1e-9 * size)))
+
+    def quotient(self, by: Number) -> Run:
+        """Return the run of the whole quotients by a positive number."""
+        rate, after = self._first()
+        if not rate or abs(rate) >= by:
+            return Run(self.step / by, tuple((lanes, jump / by) for lanes, jump in self.jumps))
+        return Run(0, ((by / abs(rate), rate / by), *((lanes, jump / by) for lanes, jump in after)))
+
+    def remainder(self, by: Number) -> Run:
+        """Return the run of the remainders by a positive number."""
+        rate, after = self._first()
+        if not rate or abs(rate) >= by:
+            return self
+        lanes = by / abs(rate)
+        kept = self.jumps[: len(self.jumps) - len(after)]
+        return Run(self.step, (*kept, (lanes, -rate), *(one for one in after if one[0] < lanes)))
+
+    def _first(self) -> tuple[Number, tuple[tuple[Number, Number], ...]]:
+        """Return the average step of what changes most often, and the jumps after it."""
+        if self.step or not self.jumps:
+            return self.step, self.jumps
+        return self.jumps[0][1], self.jumps[1:]
+
+
+@dataclass(frozen=True)
 class Known:
     """A scalar, or a block of indices or addresses.
 
@@ -21,7 +79,7 @@ class Known:
     `shape` the block's extents. For an address they count elements from the argument `pointer`. `share` is, for a
     mask, the part of its lanes that are on. `varies` tells that it depends on the program id or a loop variable,
     `loaded` that it was computed from what a load returned. `divisor` is a power of two that divides the first lane in
-    every program and iteration (see `divisors`).
+    every program and iteration (see `divisors`). `runs` says, for each dimension, where lanes do not step evenly.
     """
 
     base: Number | None = None
@@ -32,6 +90,8 @@ class Known:
     varies: bool = False
     loaded: bool = False
     divisor: Divisor = None
+    runs: tuple[Run, ...] = ()
+    """As many as there are strides, or none: every dimension is even then."""
 
     @property
     def uniform(self) -> bool:
@@ -96,7 +156,7 @@ def _range(operation: Operation, _: list[Known], shape: tuple[int, ...]) -> Know
 
 def _splat(_: Operation, operands: list[Known], shape: tuple[int, ...]) -> Known:
     value = operands[0] if operands else UNKNOWN
-    return replace(value, strides=(0,) * len(shape), shape=shape)
+    return replace(value, strides=(0,) * len(shape), shape=shape, runs=())
 
 
 def _expand(operation: Operation, operands: list[Known], shape: tuple[int, ...]) -> Known:
@@ -105,7 +165,8 @@ def _expand(operation: Operation, operands: list[Known], shape: tuple[int, ...])
     if axis is None or len(value.strides) != len(shape) - 1:
         return replace(unknown_block(shape), pointer=value.pointer)
     at = int(axis[1])
-    return replace(value, strides=(*value.strides[:at], 0, *value.strides[at:]), shape=shape)
+    runs = (*value.runs[:at], Run(0), *value.runs[at:]) if value.runs else ()
+    return replace(value, strides=(*value.strides[:at], 0, *value.strides[at:]), shape=shape, runs=runs)
 
 
 def _broadcast(_: Operation, operands: list[Known], shape: tuple[int, ...]) -> Known:
@@ -113,8 +174,10 @@ def _broadcast(_: Operation, operands: list[Known], shape: tuple[int, ...]) -> K
     if len(value.strides) != len(shape):
         return replace(unknown_block(shape), pointer=value.pointer)
     old = value.shape or shape
-    strides = tuple(0 if was == 1 and now > 1 else s for s, was, now in zip(value.strides, old, shape, strict=True))
-    return replace(value, strides=strides, shape=shape)
+    wider = [was == 1 and now > 1 for was, now in zip(old, shape, strict=True)]
+    strides = tuple(0 if grown else s for s, grown in zip(value.strides, wider, strict=True))
+    runs = tuple(Run(0) if grown else r for r, grown in zip(value.runs, wider, strict=True)) if value.runs else ()
+    return replace(value, strides=strides, shape=shape, runs=runs)
 
 
 def _transpose(operation: Operation, operands: list[Known], shape: tuple[int, ...]) -> Known:
@@ -123,7 +186,8 @@ def _transpose(operation: Operation, operands: list[Known], shape: tuple[int, ..
     axes = [int(n) for n in order[1].split(",")] if order else list(range(len(shape)))[::-1]
     if sorted(axes) != list(range(len(value.strides))):
         return replace(unknown_block(shape), pointer=value.pointer)
-    return replace(value, strides=tuple(value.strides[a] for a in axes), shape=shape)
+    runs = tuple(value.runs[a] for a in axes) if value.runs else ()
+    return replace(value, strides=tuple(value.strides[a] for a in axes), shape=shape, runs=runs)
 
 
 def _same(_: Operation, operands: list[Known], shape: tuple[int, ...]) -> Known:
@@ -140,9 +204,20 @@ def _sum(sign: int) -> _Rule:
         strides = tuple(
             None if s is None or t is None else s + sign * t for s, t in zip(a.strides, b.strides, strict=True)
         )
+        if (a.runs or b.runs) and None not in strides:
+            runs = tuple(x.plus(y.times(sign)) for x, y in zip(_runs(a), _runs(b), strict=True))
+            return Known(base, tuple(r.stride for r in runs), shape, a.pointer or b.pointer, runs=_uneven(runs))
         return Known(base, strides, shape, a.pointer or b.pointer)
 
     return rule
+
+
+def _runs(value: Known) -> tuple[Run, ...]:
+    return value.runs or tuple(Run(stride or 0) for stride in value.strides)
+
+
+def _uneven(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    return runs if any(run.jumps for run in runs) else ()
 
 
 def _product(_: Operation, operands: list[Known], shape: tuple[int, ...]) -> Known:
@@ -155,7 +230,8 @@ def _product(_: Operation, operands: list[Known], shape: tuple[int, ...]) -> Kno
         return unknown_block(shape)
     base = None if a.base is None or b.base is None else a.base * b.base
     strides = tuple(0 if s == 0 else None if a.base is None or s is None else s * a.base for s in b.strides)
-    return Known(base, strides, shape)
+    runs = tuple(run.times(a.base) for run in b.runs) if a.base is not None else ()
+    return Known(base, strides, shape, runs=_uneven(runs))
 
 
 def _quotient(function: Callable[[int, int], int], *, keeps_stride: bool) -> _Rule:
@@ -166,9 +242,12 @@ def _quotient(function: Callable[[int, int], int], *, keeps_stride: bool) -> _Ru
         if not b.uniform or not b.base or len(a.strides) != len(shape):
             return unknown_block(shape)
         base = None if a.base is None else function(int(a.base), int(b.base))
-        # On average over the block: a quotient steps once in `b` lanes; a remainder steps as before, but for wraps.
-        strides = tuple(s if s is None or keeps_stride else s / abs(b.base) for s in a.strides)
-        return Known(base, tuple(0 if s == 0 else s for s in strides), shape)
+        if None in a.strides:
+            strides = tuple(s if s is None or keeps_stride else s / abs(b.base) for s in a.strides)
+            return Known(base, strides, shape)
+        by = abs(b.base)
+        runs = tuple(run.remainder(by) if keeps_stride else run.quotient(by) for run in _runs(a))
+        return Known(base, tuple(run.stride for run in runs), shape, runs=_uneven(runs))
 
     return rule
 
