@@ -163,6 +163,20 @@ def test_poor_l2_reuse_needs_memory_that_is_busy_with_operands_it_gave_before():
     assert "TF104" not in codes(counted(1.2e9, 0.8, local=1e9))
 
 
+def test_dots_on_ordinary_units_are_named_when_samples_are_on_them_though_arithmetic_is_not_busy():
+    case = ALL["matmul_ieee_fp32"]["all"]
+    assert case.kernel.dots
+    dot = case.kernel.dots[0].range.start.line
+
+    def counted(on_dot: int) -> Case:
+        metrics = {"tensor_active": 0.0, "fma_active": 0.11, "issue_active": 0.15, "dram_throughput": 0.01}
+        lines = {dot: LineCounters(samples=on_dot), dot - 1: LineCounters(samples=100 - on_dot)}
+        return dataclasses.replace(case, counters=Counters("ncu", "matmul", metrics=metrics, lines=lines))
+
+    assert "TF201" in codes(counted(60))
+    assert "TF201" not in codes(counted(40))
+
+
 def test_tail_and_imbalance_findings_follow_the_activity_of_sms():
     kernel = ALL["copy_strided"]["counters"].kernel
     assert {"TF303"} == codes(Case(kernel, counters=activity(53.0, 100.0, programs=140))) & {"TF303", "TF306"}

@@ -26,7 +26,7 @@ from diagnosis_cases import (
 )
 
 from tritonforge.diagnosis import Case, diagnose
-from tritonforge.domain.blocks import Conversion, Dot, GlobalAccess, Loop
+from tritonforge.domain.blocks import Atomic, Conversion, Dot, GlobalAccess, Loop
 from tritonforge.domain.compilation import LineInstructions, LineWork, Occupancy
 from tritonforge.domain.counters import Counters, LineCounters
 from tritonforge.domain.finding import Finding
@@ -677,3 +677,92 @@ def test_slow_compilation_is_silent_for_short_loops_and_small_kernels():
 def test_source_alone_never_gives_a_warning_about_speed():
     for source in (GATHER, SCALED, GATED, BIASED, SIZED, UNROLLED, tuned('["n_tokens"]', FOUR)):
         assert {f.severity for f in diagnose(kernel_of(source))} <= {"hint", "information"}, FILE
+
+
+# --- the last round of programs -------------------------------------------------------------------------------------
+
+
+def tail_case(programs: int, per_sm: int, dominant: str = "alu") -> Case:
+    """Programs of a copy that together take 900 µs, `per_sm` of them at once on an SM."""
+    resident = Occupancy(fraction=0.5, programs_per_sm=per_sm, warps_per_sm=32, limiter="registers")
+    kernel = kernel_of(COPY)
+    launch = launch_of(kernel, (programs,), x=tensor(N), o=tensor(N), n=N, BLOCK=1024)
+    lines = {line_of(COPY, "tl.store"): LineWork(1, load_bytes=4096.0, store_bytes=4096.0, moved_bytes=8192.0)}
+    compilation = compilation_of(lines, launch, occupancy=resident)
+    return Case(kernel, launch, compilation, predicted(900.0, dominant), gpu=H200)
+
+
+def test_a_tail_is_sure_where_each_sm_works_on_its_own_and_has_one_program_more_than_others():
+    (finding,) = found(tail_case(140, per_sm=1), "TF303")
+    assert finding.severity == "information"
+    assert finding.evidence["busy"].value == pytest.approx(140 / 264, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("why", "case"),
+    [
+        ("programs that start as others end are spread over the SMs", tail_case(1536, per_sm=8)),
+        ("the last programs have all of L2 for themselves", tail_case(140, per_sm=1, dominant="spill")),
+    ],
+)
+def test_a_tail_that_need_not_cost_anything_is_a_hint(why: str, case: Case):
+    (finding,) = found(case, "TF303")
+    assert finding.severity == "hint", why
+    assert "if those of a round end together" in finding.message
+
+
+def test_whole_rounds_have_no_tail():
+    assert found(tail_case(264, per_sm=1), "TF303") == []
+
+
+# --- atomics --------------------------------------------------------------------------------------------------------
+
+ADD = """
+@triton.jit
+def add(x, o, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.arange(0, BLOCK)
+    tl.atomic_add(o + c, tl.load(x + row * n + c, mask=c < n, other=0.0))
+"""
+
+
+def adding_case(rows: int = 8192, lanes_each: float = 1.0, **atomic: object) -> Case:
+    """Rows of 4096 elements that are added up in `o`; each instruction adds `lanes_each` elements a lane."""
+    line = line_of(ADD, "tl.atomic_add")
+    kernel = kernel_of(ADD)
+    launch = launch_of(kernel, (rows,), x=tensor(rows, 4096), o=tensor(4096), n=4096, BLOCK=4096)
+    work = {line: LineWork(1, load_bytes=16384.0, moved_bytes=16384.0, atomic_ops=4096.0, atomic_targets=4096.0)}
+    issued = {"atomic": 4096 / 32 / lanes_each}
+    instructions = {line: LineInstructions({"atomic": 4}, executed=issued)}
+    known = Atomic(
+        line, "fadd", "f32", (4096,), "acq_rel", "gpu", "o", executions=1.0, result_used=False, distinct=4096
+    )
+    known = dataclasses.replace(known, **atomic)  # type: ignore[arg-type]
+    compilation = compilation_of(work, launch, instructions=instructions, atomics=(known,))
+    return Case(kernel, launch, compilation, predicted(50.0, "dram", dram=33.0), gpu=H200)
+
+
+def test_ordered_atomics_on_few_addresses_are_waited_for():
+    (finding,) = found(adding_case(), "TF107")
+    assert finding.evidence["atomic_time"].value == pytest.approx(8192 * 4096 / 40e3, rel=0.01)
+
+
+def test_an_instruction_that_adds_four_elements_a_lane_costs_as_one():
+    (finding,) = found(adding_case(lanes_each=4.0), "TF107")
+    assert finding.evidence["atomic_time"].value == pytest.approx(8192 * 1024 / 40e3, rel=0.01)
+
+
+def test_relaxed_atomics_that_nobody_waits_for_are_hidden_behind_the_rest():
+    assert found(adding_case(ordering="relaxed"), "TF107") == []
+    assert found(adding_case(ordering="relaxed", result_used=True), "TF107") != []
+
+
+def test_a_warp_adds_up_integers_that_go_to_one_address():
+    case = adding_case(operation="add", dtype="i32", distinct=1)
+    line = line_of(ADD, "tl.atomic_add")
+    assert case.compilation is not None
+    assert case.compilation.work is not None
+    one = dataclasses.replace(case.compilation.work.lines[line], atomic_targets=1.0)
+    case = compiled_with(case, work=dataclasses.replace(case.compilation.work, lines={line: one}))
+    (finding,) = found(case, "TF107")
+    assert finding.evidence["atomic_time"].value == pytest.approx(8192 * 4096 / 32 * 0.6e-3, rel=0.01)

@@ -35,7 +35,7 @@ def _look(case: Case) -> Iterable[Observation]:
 
 
 def _message(seen: OrdinaryDot, there_us: float | None) -> str:
-    takes = f", where they need {microseconds(seen.dots_us)}" if seen.dots_us is not None else ""
+    takes = f", where they need at least {microseconds(seen.dots_us)}" if seen.dots_us is not None else ""
     instead = f" instead of {microseconds(there_us)} on tensor cores" if takes and there_us is not None else ""
     busy = f", which they keep {percent(seen.arithmetic)} busy" if seen.arithmetic is not None else ""
     return (

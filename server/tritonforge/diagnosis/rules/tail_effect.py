@@ -8,7 +8,7 @@ from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.counted import sms
 from tritonforge.diagnosis.finding import evidence, gain_of, number, percent
 from tritonforge.diagnosis.rules.rule import Observation, Rule
-from tritonforge.diagnosis.signals.imbalance import tail
+from tritonforge.diagnosis.signals.imbalance import Imbalance, tail
 from tritonforge.diagnosis.signals.launching import launch_bound
 from tritonforge.diagnosis.signals.roofline import NEAR_ROOFLINE, is_at_roofline
 
@@ -18,15 +18,10 @@ def _look(case: Case) -> Iterable[Observation]:
     if seen is None or is_at_roofline(case, NEAR_ROOFLINE) or launch_bound(case) is not None:
         return
     measured = seen.provenance == "measured"
-    rounds = f" in {number(seen.waves)} rounds" if seen.waves is not None else ""
     yield Observation(
-        severity="warning" if measured else "information",
+        severity="warning" if measured else "information" if seen.sure else "hint",
         range=case.kernel.name_range,
-        message=(
-            f"{number(case.programs or 0)} programs{rounds} leave most SMs without one at the end: an SM works "
-            f"{percent(seen.busy)} of the time; choose tiles so that the programs fill whole rounds, or let "
-            "a fixed number of programs share the tiles out (a persistent grid)."
-        ),
+        message=_message(seen, number(case.programs or 0)),
         provenance=seen.provenance,
         evidence=evidence(
             ("busy", seen.busy, "1", seen.provenance),
@@ -35,6 +30,16 @@ def _look(case: Case) -> Iterable[Observation]:
             ("sms", sms(case), "1", "derived"),
         ),
         estimated_gain=gain_of(1 / seen.busy) if measured else None,
+    )
+
+
+def _message(seen: Imbalance, programs: str) -> str:
+    rounds = f" in {number(seen.waves)} rounds" if seen.waves is not None else ""
+    together = "" if seen.sure else " if those of a round end together"
+    return (
+        f"{programs} programs{rounds} leave most SMs without one at the end{together}: an SM works "
+        f"{percent(seen.busy)} of the time; choose tiles so that the programs fill whole rounds, or let a fixed number "
+        "of programs share the tiles out (a persistent grid)."
     )
 
 

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf
+from math import ceil, inf
 
 from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.counted import metric, samples_on
-from tritonforge.diagnosis.facts import floor, traffic
+from tritonforge.diagnosis.facts import WARP_LANES, floor, traffic
+from tritonforge.domain.blocks import Atomic
 from tritonforge.domain.kernel import Operation
 
-_GOPS = 40.0
-"""Atomic lane-operations per nanosecond that L2 retires when programs share addresses.
+_ORDERED_GOPS = 40.0
+"""Lane-operations per nanosecond of atomics that order memory, each between two fences, when programs share addresses.
 
 Derived from a column sum on an H200: 8.4 million float additions onto 8,192 addresses added 195 µs to a 62 µs read.
 """
+_RELAXED_GOPS = 1300.0
+"""Element-operations per nanosecond of relaxed atomics, which pass without fences.
+
+From the counters of a normalisation's backward pass on an H200: 33.5 million float additions, four to a lane, kept L2's
+atomic units 27 % busy for 96 µs.
+"""
+_FENCES_US = 2.0
+"""Of an atomic that orders memory: the fences before and behind it (`prediction.parts.FENCE_US` each)."""
 _SAME_ADDRESS_NS = 0.6
 """Nanoseconds per atomic on one and the same address, about one L2 clock."""
 _CROWDED = 32
+_WAITED, _UNSEEN = 0.5, 2.0
+"""Shares of the launch's other work from which atomics matter: of those that warps wait for, and of those that none
+waits for, which L2 handles besides."""
 _FEW_PER_ADDRESS = 4
 _FEW_WAIT, _MOST_WAIT = 0.2, 0.5
 """Shares of samples on atomics below which they do not matter, and from which they decide."""
@@ -83,14 +95,73 @@ def _modelled(case: Case) -> Contention | None:
     known, least = traffic(case), floor(case)
     if known is None or least is None or known.atomics <= 0:
         return None
-    atomic = case.kernel.atomics[0]
     addresses = _addresses(case)
     per_address = known.atomics / addresses if addresses else inf
-    queue_us = 0.0 if per_address == inf else per_address * _SAME_ADDRESS_NS / 1e3
-    atomics_us = max(known.atomics / _GOPS / 1e3, queue_us)
-    if per_address < _CROWDED or atomics_us < least.time_us:
+    waited = _is_waited_for(case)
+    atomics_us = _time_us(case, known.atomics, per_address, waited=waited)
+    if per_address < _CROWDED or atomics_us < max(least.time_us, (_WAITED if waited else _UNSEEN) * _others_us(case)):
         return None
-    return Contention(atomic, known.atomics, addresses, atomics_us, least.time_us)
+    return Contention(case.kernel.atomics[0], known.atomics, addresses, atomics_us, least.time_us)
+
+
+def _atomics(case: Case) -> tuple[Atomic, ...]:
+    return (case.compiled.atomics if case.compiled is not None else None) or ()
+
+
+def _is_waited_for(case: Case) -> bool:
+    """Whether an atomic orders memory or returns something that is used; as long as nothing is known, it does."""
+    atomics = _atomics(case)
+    return not atomics or any(one.ordering != "relaxed" or one.result_used is not False for one in atomics)
+
+
+def _time_us(case: Case, operations: float, per_address: float, *, waited: bool) -> float:
+    """The longest of what atomics are held up by: throughput, the queue at one address, fences."""
+    issued = _issued(case) or operations
+    # One of a warp's lanes adds for all where the compiler knows that they meet.
+    met = _lanes_meet(case)
+    queue = 0.0 if per_address == inf else per_address * (issued / WARP_LANES / operations if met else 1.0)
+    throughput = min(issued, operations) / _ORDERED_GOPS if waited else operations / _RELAXED_GOPS
+    return max((throughput / WARP_LANES if met else throughput) / 1e3, queue * _SAME_ADDRESS_NS / 1e3, _fences_us(case))
+
+
+def _issued(case: Case) -> float:
+    """Return how many lanes the launch's atomic instructions have: fewer than elements where one adds several."""
+    compiled, programs = case.compiled, case.programs
+    if compiled is None or compiled.instructions is None or not programs:
+        return 0.0
+    warps = sum((line.executed or {}).get("atomic", 0.0) for line in compiled.instructions.values())
+    return warps * WARP_LANES * programs
+
+
+def _lanes_meet(case: Case) -> bool:
+    """Whether all atomics are additions of integers to an address that all lanes share: a warp adds up first."""
+    atomics = _atomics(case)
+    return bool(atomics) and all(a.operation == "add" and a.shape and a.distinct == 1 for a in atomics)
+
+
+def _fences_us(case: Case) -> float:
+    """Return what fences take: of each ordered atomic two, one after the other, in every round of programs."""
+    ordered = sum(one.executions or 1.0 for one in _atomics(case) if one.ordering not in {None, "relaxed"})
+    return ordered * _FENCES_US * _rounds(case)
+
+
+def _rounds(case: Case) -> int:
+    compiled = case.compiled
+    occupancy = compiled.occupancy if compiled is not None else None
+    slots = case.gpu.sms * occupancy.programs_per_sm if occupancy is not None and case.gpu is not None else 0
+    return ceil((case.programs or 1) / slots) if slots else 1
+
+
+def _others_us(case: Case) -> float:
+    """Return the longest modelled part of the launch but for its atomics and their fences; 0 where none is known."""
+    if case.prediction is None:
+        return 0.0
+    parts = {name: us for name, us in case.prediction.parts.items() if name not in {"atomic", "launch"}}
+    atomics = _atomics(case)
+    fences = sum(one.executions or 1.0 for one in atomics) * _FENCES_US * _rounds(case)
+    if "latency" in parts:
+        parts["latency"] = max(0.0, parts["latency"] - fences)
+    return max(parts.values(), default=0.0)
 
 
 def _addresses(case: Case) -> float | None:

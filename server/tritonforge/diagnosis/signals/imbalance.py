@@ -8,11 +8,14 @@ from typing import Literal
 
 from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.counted import metric, sms
+from tritonforge.diagnosis.signals.pace import pace
 from tritonforge.domain.provenance import Provenance
 
 _UNEVEN = 0.75
 """Mean over longest activity of SMs below which waiting for the last one costs a quarter of the time or more."""
 _FEW_WAVES = 8
+_SHARED = frozenset(["dram", "l2", "spill", "atomic"])
+"""Parts of the time model that belong to all SMs together."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,8 @@ class Imbalance:
     """`busy` is the mean share (0–1) of the longest SM's cycles that an SM works.
 
     `expected` is what equal programs in whole waves would give: where that explains `busy`, the `cause` is the `tail`,
-    else programs differ in `work`. `waves` is how many rounds of resident programs an SM runs.
+    else programs differ in `work`. `waves` is how many rounds of resident programs an SM runs. `sure` tells that
+    it does not hang on all programs of a round ending together.
     """
 
     busy: float
@@ -28,6 +32,7 @@ class Imbalance:
     waves: float | None
     cause: Literal["tail", "work"]
     provenance: Provenance
+    sure: bool = True
 
 
 def imbalance(case: Case) -> Imbalance | None:
@@ -44,7 +49,13 @@ def imbalance(case: Case) -> Imbalance | None:
 
 
 def tail(case: Case) -> Imbalance | None:
-    """Judge the last wave by the compiled occupancy, for lack of counted activity."""
+    """Judge the last wave by the compiled occupancy, for lack of counted activity.
+
+    Rounds are whole only while programs keep in step. Where an SM holds several at once, those that it starts as others
+    end are spread over the SMs, and what one SM must get more of than another is a single program. And where the GPU
+    as a whole sets the pace (memory, L2), the last programs have its bandwidth for themselves. So the finding is sure
+    only where neither is possible, and `busy` is then what single programs leave.
+    """
     if metric(case, "sm_cycles_most") is not None:
         found = imbalance(case)
         return found if found is not None and found.cause == "tail" else None
@@ -52,7 +63,11 @@ def tail(case: Case) -> Imbalance | None:
     if programs is None or there is None or waves is None or programs < there or waves > _FEW_WAVES:
         return None
     busy = waves / math.ceil(waves)
-    return Imbalance(busy, busy, waves, "tail", "compiled") if busy < _UNEVEN and waves > 1 else None
+    if busy >= _UNEVEN or waves <= 1:
+        return None
+    even = _even(programs, there)
+    sure = even < _UNEVEN and pace(case) not in _SHARED
+    return Imbalance(even if sure else busy, even, waves, "tail", "compiled", sure)
 
 
 def _even(programs: int, there: int) -> float:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritonforge.diagnosis.case import Case
-from tritonforge.diagnosis.counted import metric
+from tritonforge.diagnosis.counted import metric, samples_on
 from tritonforge.diagnosis.facts import floor, traffic, uses_tensor_cores
 from tritonforge.domain.provenance import Provenance
 
 _MATRIX = ("instructions.mma", "instructions.wgmma")
 _IDLE = 0.01
 _FULL = 0.4
+_MOST = 0.5
+"""Share of all samples on the dots from which they are what takes the time: without matrix instructions each
+multiply-add reads its operands from shared memory, which can be full while arithmetic is not."""
 _PEAK = 0.6
 
 
@@ -37,7 +40,8 @@ def _counted(case: Case, tensor: float) -> OrdinaryDot | None:
         return None
     found = [share for name in ("fma_active", "issue_active") if (share := metric(case, name)) is not None]
     arithmetic = max(found, default=0.0)
-    if arithmetic < _FULL or (metric(case, "dram_throughput") or 0.0) >= _PEAK:
+    on_dots = samples_on(case, (dot.range for dot in case.kernel.dots)) or 0.0
+    if max(arithmetic / _FULL, on_dots / _MOST) < 1.0 or (metric(case, "dram_throughput") or 0.0) >= _PEAK:
         return None
     return OrdinaryDot(None, arithmetic, "measured")
 
