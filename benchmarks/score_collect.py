@@ -149,7 +149,11 @@ def kernel_of(program: Program, launch: RecordedLaunch) -> Kernel | None:
     return None
 
 
-async def claims_of(worker: Worker, source: Source, spec: GpuSpec) -> list[Claim]:
+Keep = Callable[[Source, Case], None]
+"""What is given every launch that was compiled."""
+
+
+async def claims_of(worker: Worker, source: Source, spec: GpuSpec, keep: Keep | None = None) -> list[Claim]:
     """Record one source, compile its launches and return what is said of them; of one place only the gravest.
 
     Raises:
@@ -174,11 +178,13 @@ async def claims_of(worker: Worker, source: Source, spec: GpuSpec) -> list[Claim
             except JobError:
                 continue
             for one in result.launches:
-                found += await asyncio.to_thread(_judge, source, kernel, direct, one, spec)
+                found += await asyncio.to_thread(_judge, source, kernel, direct, one, spec, keep)
     return gravest(found)
 
 
-def _judge(source: Source, kernel: Kernel, direct: Call, one: CompiledLaunch, spec: GpuSpec) -> list[Claim]:
+def _judge(
+    source: Source, kernel: Kernel, direct: Call, one: CompiledLaunch, spec: GpuSpec, keep: Keep | None
+) -> list[Claim]:
     launch = to_launch(kernel, one.launch, call=direct.id)
     facts = read(one, launch_id=launch.id, kernel_file_path=kernel.file, source_range=kernel.range)
     if facts.error is not None:
@@ -186,6 +192,8 @@ def _judge(source: Source, kernel: Kernel, direct: Call, one: CompiledLaunch, sp
     useful = unique_bytes(launch)
     prediction = predict(facts, useful, spec, spec.ceilings)
     case = Case(kernel, launch, facts, prediction, gpu=Gpu(spec.sms, spec.ceilings))
+    if keep is not None:
+        keep(source, case)
     return [
         Claim(
             source.corpus, source.name, finding, kernel.name, launch.id, source.program, direct, one.launch, useful,
@@ -220,7 +228,11 @@ def _weight(claim: Claim) -> tuple[int, float]:
 
 
 async def collect(
-    wanted: list[Source], *, seconds: float, told: Callable[[Source, list[Claim] | str, float], None]
+    wanted: list[Source],
+    *,
+    seconds: float,
+    told: Callable[[Source, list[Claim] | str, float], None],
+    keep: Keep | None = None,
 ) -> list[Claim]:
     """Collect from every source, as many at once as there are lanes, until the time is over."""
     spec = gpu_for(ARCH, GPU)
@@ -236,7 +248,7 @@ async def collect(
                 source = waiting.pop()
                 began = time.perf_counter()
                 try:
-                    claims: list[Claim] | str = await claims_of(worker, source, spec)
+                    claims: list[Claim] | str = await claims_of(worker, source, spec, keep)
                 except JobError as error:
                     claims = error.failure.message
                 if not isinstance(claims, str):

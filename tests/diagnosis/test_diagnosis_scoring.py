@@ -45,6 +45,24 @@ def test_a_warning_is_wrong_where_there_is_nothing_to_gain(change, right):
     assert score_checks.judged(seen(finding("TF106"), metrics=metrics, **change))[0] is right
 
 
+def test_bytes_that_no_lane_asks_for_are_not_needed():
+    lines = {7: LineCounters(sectors=100, ideal_sectors=10)}
+    metrics = {"global_sectors": 100.0, "ideal_global_sectors": 10.0, "l2_throughput": 0.9}
+    strided = seen(finding("TF101"), time_us=11.0, metrics=metrics, lines=lines, useful_bytes=3200.0)
+    assert strided.least_us == pytest.approx(1.0)
+    assert score_checks.judged(strided)[0] is True
+    dense = dataclasses.replace(strided, useful_bytes=320.0)
+    assert score_checks.judged(dense)[0] is False
+
+
+@pytest.mark.parametrize(("samples", "right"), [(90, True), (10, False)])
+def test_dots_without_matrix_instructions_may_wait_for_shared_memory(samples, right):
+    lines = {7: LineCounters(samples=samples), 8: LineCounters(samples=100 - samples)}
+    metrics = {"tensor_active": 0.0, "fma_active": 0.1, "issue_active": 0.15}
+    what = finding("TF201", dot_time_on_tensor_cores=2.0)
+    assert score_checks.judged(seen(what, metrics=metrics, lines=lines))[0] is right
+
+
 def test_information_needs_the_fact_alone():
     metrics = {"local_sectors": 1.0, "global_sectors": 100.0, "dram_throughput": 0.9}
     assert score_checks.judged(seen(finding("TF106", "information"), metrics=metrics))[0] is True
