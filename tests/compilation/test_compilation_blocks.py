@@ -188,6 +188,8 @@ def test_a_triangle_of_blocks_is_counted_block_by_block(golden):
     queries = 16 * 64 * 64 * 2 * 8
     assert facts.work.total("load_bytes") * facts.programs == keys + queries
     assert facts.work.lines[31].trips == 17.0
+    # The longest of the four programs that were looked at (the 14th of 16 rows of blocks) takes 28 passes, the mean is 17.
+    assert facts.work.imbalance == pytest.approx(28 / 17)
 
 
 def test_amd_registers_and_scalars_are_told_apart():

@@ -29,6 +29,9 @@ Ampere (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architect
 Abdelkhalik et al., "Demystifying the Nvidia Ampere Architecture through Microbenchmarking", 2022). `load_local` hits
 L1. What is not here takes `_ALU`."""
 _ALU = 4.5
+_BUSY = {"int": 2.0, "special": 8.0, "convert": 4.0, "shuffle": 2.0}
+"""Cycles for which one instruction of a warp keeps its unit busy: 32 lanes over those that the unit of one scheduler
+has (CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions", compute capability 9.0)."""
 _BARRIER = 20.0
 _MMA_BUSY = 6.5
 """Cycles between two `mma` of one scheduler: 16x8x16 products at 62 % of the rate that wgmma reaches (Luo et al.)."""
@@ -48,13 +51,14 @@ _Ready = tuple[float, str]
 class _Warp:
     """A warp in the middle of its instructions. Times in cycles.
 
-    `ready`: when each register is, and what it waits for. `products`, `copies`: when the asynchronous groups under way
-    end; `pending`: when the last product or copy that belongs to no group yet does; `busy`: until when the matrix unit
-    is.
+    `ready`: when each register is, and what it waits for; `units`: when each unit of the scheduler may start again.
+    `products`, `copies`: when the asynchronous groups under way end; `pending`: when the last product or copy that
+    belongs to no group yet does; `busy`: until when the matrix unit is.
     """
 
     now: float = 0.0
     ready: dict[Register, _Ready] = field(default_factory=dict)
+    units: dict[str, float] = field(default_factory=dict)
     products: deque[float] = field(default_factory=deque)
     copies: deque[float] = field(default_factory=deque)
     pending: dict[str, float] = field(default_factory=dict)
@@ -112,6 +116,12 @@ def _step(machine: Machine, warp: _Warp, index: int, results: list[Register], so
     stall = max(0.0, needed[0] - begin)
     begin += stall
     cycles = 1.0
+    unit = "fma" if instruction.mnemonic == "IMAD" else kind
+    if kind in _BUSY:
+        busy = max(0.0, warp.units.get(unit, 0.0) - begin)
+        cycles += busy
+        begin += busy
+        warp.units[unit] = begin + _BUSY[kind]
     if instruction.mnemonic in _SYNCHRONISES:
         cycles += _BARRIER
         begin += _BARRIER

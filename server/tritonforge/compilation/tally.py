@@ -77,10 +77,12 @@ def combine(walks: Sequence[tuple[Tally, float]]) -> Work:
         )
     dots = [walk.dot for walk, _ in walks if walk.dot]
     dot = max(dots) if dots else None
+    iterations = sum(walk.iterations * weight for walk, weight in walks) / total
     return Work(
         lines=lines,
-        iterations=sum(walk.iterations * weight for walk, weight in walks) / total,
+        iterations=iterations,
         exact=all(walk.exact for walk, _ in walks),
         dot_tile=dot[1] if dot else None,
         dot_dtype=dot[2] if dot else None,
+        imbalance=max(walk.iterations for walk, _ in walks) / iterations if iterations else 1.0,
     )

@@ -159,7 +159,8 @@ class Work:
 
     `iterations` is the largest product of trip counts on one nest: the serial length of the program. `exact` is false
     when a trip count or a block size had to be guessed. `dot_tile` is (M, N, K) of the largest dot, or None;
-    `dot_dtype` its operand type.
+    `dot_dtype` its operand type. `imbalance` is the serial length of the longest program that was looked at over the
+    mean (1: all alike).
     """
 
     lines: Mapping[int, LineWork]
@@ -167,6 +168,7 @@ class Work:
     exact: bool = True
     dot_tile: tuple[int, int, int] | None = None
     dot_dtype: str | None = None
+    imbalance: float = 1.0
 
     def total(self, field_name: str) -> float:
         """Sum `field_name` of `LineWork` over all lines."""
