@@ -251,6 +251,26 @@ def test_the_known_grid_and_type_decide_about_races_and_order():
     assert of(case(4, "int32"), "TF507") == of(case(1, "float32"), "TF507") == []
 
 
+def test_two_additions_to_a_zero_have_no_order_and_more_have():
+    source = """
+    @triton.jit
+    def total(x, out, n, B: tl.constexpr):
+        for i in range(0, n, B):
+            tl.atomic_add(out, tl.sum(tl.load(x + tl.program_id(0) * n + i + tl.arange(0, B)), 0))
+    """
+    kernel = kernel_of(source)
+
+    def case(programs: int, times: int) -> Case:
+        launch = launch_of(kernel, (programs,), x=tensor(4096), out=tensor(1), n=1024 * times, B=1024)
+        line = LineWork(times, atomic_ops=float(times), atomic_targets=1.0)
+        return Case(kernel, launch, compilation_of({line_of(source, "tl.atomic_add"): line}, launch))
+
+    assert of(case(2, 1), "TF507") == []
+    assert [f.severity for f in of(case(3, 1), "TF507")] == ["information"]
+    assert [f.severity for f in of(case(2, 2), "TF507")] == ["information"]
+    assert of(case(1, 9), "TF507") == []
+
+
 TTIR = """
 module {
   tt.func public @k(%a: !tt.ptr<f32>, %b: !tt.ptr<f16>, %n: i32, %s: i32) attributes {noinline = false} {

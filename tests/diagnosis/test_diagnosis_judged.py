@@ -1,4 +1,4 @@
-"""Findings on real kernels that a person judged by reading them: they stay, and nothing comes that was not read.
+"""Findings on real kernels that two people judged by reading them: they stay, and nothing comes that was not read.
 
 The kernels are those of the packages that `requirements/kernels.txt` pins; without them, or with other versions, there is
 nothing to compare. What needs a compiled launch is scored by `benchmarks/score_correctness.py`.
@@ -55,5 +55,19 @@ def test_at_least_nine_in_ten_of_the_findings_of_a_rule_were_judged_right(code: 
     assert verdicts["right"] >= 0.9 * verdicts.total(), verdicts
 
 
+@pytest.mark.parametrize("code", sorted({row["code"] for row in ROWS}))
+def test_a_second_reader_agrees(code: str):
+    rows = [row for row in ROWS if row["code"] == code]
+    assert sum(row["review"] == "right" for row in rows) >= 0.9 * len(rows)
+
+
 def test_each_verdict_has_its_reason():
     assert all(row["verdict"] in {"right", "wrong"} and row["reason"] for row in ROWS)
+    assert all(row["review"] in {"right", "wrong"} and row["review_reason"] for row in (*ROWS, *JUDGED["withdrawn"]))
+
+
+def test_what_the_second_reader_found_wrong_is_no_claim_any_more():
+    claims = {(row["code"], row["kernel"], row["line"], row["evidence"]): row["severity"] for row in ROWS}
+    for row in JUDGED["withdrawn"]:
+        assert row["review"] == "wrong"
+        assert claims.get((row["code"], row["kernel"], row["line"], row["evidence"]), "hint") == "hint"
