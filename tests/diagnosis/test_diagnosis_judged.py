@@ -1,4 +1,4 @@
-"""Findings on real kernels that two people judged by reading them: they stay, and nothing comes that was not read.
+"""Findings on real kernels that two readers judged by reading them: they stay, and nothing comes that was not read.
 
 The kernels are those of the packages that `requirements/kernels.txt` pins; without them, or with other versions, there is
 nothing to compare. What needs a compiled launch is scored by `benchmarks/score_correctness.py`.

@@ -35,9 +35,9 @@ def _look(case: Case) -> Iterable[Observation]:
             severity="information" if dtypes and sure else "hint",
             range=reach.range,
             message=(
-                f"{'Programs' if sure else where} add floats here in whatever order they come, and float addition is not "
-                "associative: results differ from run to run in their last digits; where that matters, write partial "
-                "results and add them in a fixed order."
+                f"{'Programs' if sure else where} add floats here in whatever order they come, and float addition is "
+                "not associative: results differ from run to run in their last digits; where that matters, write "
+                "partial results and add them in a fixed order."
             ),
             provenance="source",
             evidence=evidence(
