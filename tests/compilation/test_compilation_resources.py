@@ -141,3 +141,46 @@ def test_whole_waves_have_no_tail_and_small_grids_leave_sms_idle():
     few = waves(33, 4, 132)
     assert (few.full, few.tail_programs, few.busy_sms) == (0, 33, 0.25)
     assert waves(0, 4, 132) is None
+
+
+GOLDEN = [
+    # arch, kernel, registers, shared bytes, programs per SM, what allows no further one, matrix instructions and FLOPs
+    # of each. Matrix instructions: PTX mma m16n8k32 (int8) and m16n8k16 (fp16); CDNA 3 mfma 32x32x16 (int8) and
+    # 32x32x8 (fp16), which CDNA 4 has twice as long in k. Of 64x32 results there are two such tiles for four wavefronts:
+    # each is computed twice.
+    ("sm_86", "uses_helper", 24, 0, 12, "warps", 0, 0),
+    ("sm_86", "causal", 63, 16896, 5, "shared-memory", 1088, 4096),
+    ("sm_86", "int8_dot", 207, 32768, 2, "registers", 512, 8192),
+    ("sm_89", "uses_helper", 24, 0, 12, "warps", 0, 0),
+    ("sm_89", "causal", 63, 16896, 5, "shared-memory", 1088, 4096),
+    ("sm_89", "int8_dot", 207, 32768, 2, "registers", 512, 8192),
+    ("sm_120", "uses_helper", 25, 0, 12, "warps", 0, 0),
+    ("sm_120", "causal", 63, 16896, 5, "shared-memory", 1088, 4096),
+    ("sm_120", "int8_dot", 208, 32768, 2, "registers", 512, 8192),
+    ("gfx942", "uses_helper", 15, 0, 8, "warps", 0, 0),
+    ("gfx942", "causal", 78, 8192, 6, "registers", 576, 16384 / 2),
+    ("gfx942", "int8_dot", 120, 16384, 4, "registers", 128, 32768),
+    ("gfx950", "uses_helper", 15, 0, 8, "warps", 0, 0),
+    ("gfx950", "causal", 78, 8192, 6, "registers", 288, 32768 / 2),
+    ("gfx950", "int8_dot", 96, 16384, 5, "registers", 64, 65536),
+]
+
+
+@pytest.mark.parametrize(
+    ("arch", "kernel", "registers", "shared", "programs", "limiter", "matrix", "flops"),
+    GOLDEN,
+    ids=[f"{arch}-{kernel}" for arch, kernel, *_ in GOLDEN],
+)
+def test_facts_of_architectures_that_nobody_here_has(arch, kernel, registers, shared, programs, limiter, matrix, flops):
+    found = compilations(f"samples-3.7.1-{arch}")[kernel]
+    assert (found.arch, found.error) == (arch, None)
+    assert (found.resources.registers, found.resources.spill_bytes) == (registers, 0)
+    assert found.resources.shared_bytes == shared
+    assert (found.occupancy.programs_per_sm, found.occupancy.limiter) == (programs, limiter)
+    executed = sum((line.executed or {}).get("mma", 0.0) for line in found.instructions.values())
+    assert executed == pytest.approx(matrix)
+    assert found.tensor_path == ("none" if not matrix else "mma" if arch.startswith("sm_") else "mfma")
+    # What the matrix instructions do is what the source asks for.
+    # (A pipelined loop's last iteration stands behind it on AMD, and is counted once too often.)
+    assert executed * flops == pytest.approx(found.work.total("dot_flops"), rel=0.06)
+    assert {access.lane_bytes for access in found.accesses if access.kind != "store"} == {16}
