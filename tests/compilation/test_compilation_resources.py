@@ -166,12 +166,9 @@ GOLDEN = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("arch", "kernel", "registers", "shared", "programs", "limiter", "matrix", "flops"),
-    GOLDEN,
-    ids=[f"{arch}-{kernel}" for arch, kernel, *_ in GOLDEN],
-)
-def test_facts_of_architectures_that_nobody_here_has(arch, kernel, registers, shared, programs, limiter, matrix, flops):
+@pytest.mark.parametrize("golden", GOLDEN, ids=[f"{arch}-{kernel}" for arch, kernel, *_ in GOLDEN])
+def test_facts_of_architectures_that_nobody_here_has(golden):
+    arch, kernel, registers, shared, programs, limiter, matrix, flops = golden
     found = compilations(f"samples-3.7.1-{arch}")[kernel]
     assert (found.arch, found.error) == (arch, None)
     assert (found.resources.registers, found.resources.spill_bytes) == (registers, 0)
