@@ -47,7 +47,7 @@ def read_recording(path: Path) -> Recording:
     """Read what `sweeps.record` wrote, as far as it got."""
     about: Mapping[str, Any] = {}
     points, notes = [], {}
-    for line in _lines(path):
+    for line in lines_of(path):
         if "format" in line:
             about = line
         elif "about" in line:
@@ -77,7 +77,7 @@ def _point(line: Mapping[str, Any]) -> Point:
     )
 
 
-def _lines(path: Path) -> Iterator[Any]:
+def lines_of(path: Path) -> Iterator[Any]:
     """Yield the lines of a recording; what a run that was cut short left unfinished is skipped."""
     with lzma.open(path, "rt", encoding="utf-8") as file:
         try:

@@ -31,6 +31,7 @@ from tritonforge.domain.compilation import LineInstructions, LineWork, Occupancy
 from tritonforge.domain.counters import Counters, LineCounters
 from tritonforge.domain.finding import Finding
 from tritonforge.domain.launch import ExactValues, Launch
+from tritonforge.prediction.parts import OLD_PATH_SHARE
 
 
 def hints(source: str, code: str) -> list[Finding]:
@@ -255,7 +256,7 @@ def test_weak_tensor_core_path_says_what_stands_in_the_way():
     assert "at least 64 rows" in rows.message
     assert rows.evidence["possible_path"].value == "wgmma"
     # Half of what `mma` lacks at most: the other part of the time model is at half of the tensor part.
-    assert rows.estimated_gain == pytest.approx(1 / 0.6, rel=0.01)
+    assert rows.estimated_gain == pytest.approx(1 / OLD_PATH_SHARE["sm_90"], rel=0.01)
     (warps,) = found(old_path_case(rows=64, warps=2), "TF202")
     assert "no multiple of four" in warps.message
     (operands,) = found(old_path_case(rows=64), "TF202")

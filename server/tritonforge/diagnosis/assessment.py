@@ -25,7 +25,7 @@ from tritonforge.domain.profile import Ceilings, Roofline, TimeDistribution
 from tritonforge.domain.results import Assessment
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
-from tritonforge.prediction import GpuSpec, gpu_for, predict, unique_bytes
+from tritonforge.prediction import GpuSpec, footprint_of, gpu_for, predict, unique_bytes
 from tritonforge.profiling.roofline import roofline
 from tritonforge.workload.launches import Weights, distinct, matches
 
@@ -199,7 +199,7 @@ def _conclude(
     case = Case(kernel, launch, compilation, gpu=judge.gpu if judge else None)
     if compilation.error is None and judge is not None:
         useful = unique_bytes(launch)
-        prediction = predict(compilation, useful, judge.spec, judge.ceilings)
+        prediction = predict(compilation, footprint_of(launch), judge.spec, judge.ceilings)
         place = roofline(
             useful_bytes=useful,
             flops=compilation.work.total("dot_flops") * launch.programs if compilation.work else 0.0,

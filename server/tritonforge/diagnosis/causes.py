@@ -234,7 +234,7 @@ def uneven_programs(case: Case) -> Bottleneck | None:
 
 def _modelled_tail(case: Case) -> Imbalance | None:
     """A last wave that is nearly empty costs time only where each SM works on its own, not where all share memory."""
-    if case.prediction is None or case.prediction.dominant not in {"tensor", "alu", "special", "latency"}:
+    if case.prediction is None or case.prediction.dominant not in {"shared", "tensor", "alu", "special", "latency"}:
         return None
     return tail(case)
 

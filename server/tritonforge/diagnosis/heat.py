@@ -15,6 +15,7 @@ from tritonforge.prediction.model import OVERLAP
 
 _MEMORY_KINDS = ("load_global", "store_global", "async_copy", "load_shared", "store_shared", "shuffle")
 _LOCAL_KINDS = ("load_local", "store_local")
+_SHARED_KINDS = ("load_shared", "store_shared", "wgmma")
 _LEAST = 0.005
 """Predicted shares below half a percent are noise of the model."""
 
@@ -86,6 +87,7 @@ def _demands(compiled: Compilation, lines: Mapping[int, LineWork]) -> dict[str, 
     return {
         "dram": moved,
         "l2": moved,
+        "shared": {n: sum(kinds.get(k, 0.0) for k in _SHARED_KINDS) for n, kinds in executed.items()},
         "tensor": {n: w.dot_flops for n, w in lines.items()},
         "alu": issued or {n: w.alu_ops for n, w in lines.items()},
         "special": {n: kinds.get("special", 0.0) + kinds.get("convert", 0.0) / 4 for n, kinds in executed.items()}

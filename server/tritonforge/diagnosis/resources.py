@@ -19,6 +19,7 @@ _RESOURCES: dict[str, BottleneckClass] = {
     "launch": "launch-bound",
     "dram": "dram-bandwidth",
     "l2": "l2-bandwidth",
+    "shared": "shared-memory",
     "tensor": "tensor-core",
     "alu": "fp32-compute",
     "special": "special-function",

@@ -19,20 +19,29 @@ def executed_by_line(
     one iteration needs is how far it was unrolled. Slow paths that nearly no value takes are left out. `lanes` is how
     many a warp has.
     """
+    lines: dict[int, dict[str, float]] = {}
+    for number, (once_runs, repeats) in runs_by_line(instructions, work, num_warps, lanes).items():
+        found = instructions[number]
+        lines[number] = {}
+        for kind, count in found.instructions.items():
+            looped, rare = found.looped.get(kind, 0), found.rare.get(kind, 0)
+            lines[number][kind] = ((count - looped - rare) * once_runs + looped * repeats) * num_warps
+    return lines
+
+
+def runs_by_line(
+    instructions: Mapping[int, LineInstructions], work: Work, num_warps: int, lanes: int = 32
+) -> dict[int, tuple[float, float]]:
+    """How often one warp runs the instructions of each line: those outside machine loops, and those inside."""
     groups: defaultdict[float, list[tuple[int, LineInstructions, LineWork | None]]] = defaultdict(list)
     for number, found in instructions.items():
         line = work.lines.get(number)
         groups[line.executions if line else 1.0].append((number, found, line))
-    lines: dict[int, dict[str, float]] = {}
+    runs: dict[int, tuple[float, float]] = {}
     for times, members in groups.items():
         repeats = times / _unrolled([(found, line) for _, found, line in members], times, num_warps * lanes)
-        for number, found, _ in members:
-            lines[number] = {}
-            for kind, count in found.instructions.items():
-                looped, rare = found.looped.get(kind, 0), found.rare.get(kind, 0)
-                once = count - looped - rare
-                lines[number][kind] = (once * min(1.0, times) + looped * repeats) * num_warps
-    return lines
+        runs |= {number: (min(1.0, times), repeats) for number, _, _ in members}
+    return runs
 
 
 def _unrolled(members: list[tuple[LineInstructions, LineWork | None]], times: float, lanes: int) -> float:

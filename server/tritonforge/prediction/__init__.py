@@ -2,6 +2,6 @@
 
 from tritonforge.prediction.gpus import GPUS, GpuSpec, gpu_for
 from tritonforge.prediction.model import predict, rank
-from tritonforge.prediction.traffic import unique_bytes
+from tritonforge.prediction.traffic import Footprint, footprint_of, unique_bytes
 
-__all__ = ["GPUS", "GpuSpec", "gpu_for", "predict", "rank", "unique_bytes"]
+__all__ = ["GPUS", "Footprint", "GpuSpec", "footprint_of", "gpu_for", "predict", "rank", "unique_bytes"]

@@ -16,8 +16,8 @@ class GpuSpec:
     `clock_ghz`: the boost clock behind the published matrix rates. `dram_gbps`, `l2_gbps`: peak GB/s (1e9 bytes/s) of
     memory and of the last-level cache shared by all SMs. `l2_bytes`: size of that cache. `tflops`: dense matrix rates
     by operand type with 32-bit accumulation, and `fp32` without matrix units. `special_per_clock`: special-function
-    results per clock and SM. `int_per_clock`: 32-bit integer operations per clock and SM. `latency_us`: a load that
-    misses L1, under load. `launch_us`: an empty kernel as seen by the GPU's own timer.
+    results per clock and SM. `int_per_clock`: 32-bit integer operations per clock and SM. `launch_us`: an empty kernel
+    as seen by the GPU's own timer.
     """
 
     name: str
@@ -30,7 +30,6 @@ class GpuSpec:
     tflops: Mapping[str, float]
     special_per_clock: int = 16
     int_per_clock: int = 64
-    latency_us: float = 0.75
     launch_us: float = 3.0
 
     @property

@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import prod
 
 from tritonforge.domain.launch import Launch, RecordedLaunch, Tensor, tensors_of
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """The distinct bytes that a launch is given: all together, and of each argument by name."""
+
+    total: int
+    arguments: Mapping[str, int] = field(default_factory=dict)
+
+
+def footprint_of(launch: Launch | RecordedLaunch) -> Footprint:
+    """Return the distinct bytes of a launch's tensors (see `unique_bytes`), of each argument too."""
+    arguments = launch.arguments if isinstance(launch, RecordedLaunch) else launch.problem.arguments
+    sizes = {name: sum(_buffer_bytes([tensor]) for tensor in tensors_of(value)) for name, value in arguments}
+    return Footprint(unique_bytes(launch), {name: size for name, size in sizes.items() if size})
 
 
 def unique_bytes(launch: Launch | RecordedLaunch) -> int:
