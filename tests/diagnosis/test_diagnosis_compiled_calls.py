@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from tritonforge.domain.compilation import Compilation, LineInstructions
 from tritonforge.domain.faults import Fault
 from tritonforge.domain.file_state import file_state
 from tritonforge.domain.launch import Call, CallSite, RecordedLaunch, Tensor
-from tritonforge.domain.messages import Program
+from tritonforge.domain.messages import Program, WatchResult
 from tritonforge.domain.target import Target, WorkerInfo
 from tritonforge.jobs.session import Session
 from tritonforge.store import open_store
@@ -169,3 +170,47 @@ def test_what_the_interpreter_saw_is_kept_with_the_files_behind_the_compilation(
     assert memory().find_faults(program(changed), kernel_of(changed), CALL) is None
     (tmp_path / "helpers.py").write_text("x = 2\n")
     assert memory().find_faults(program(SOURCE), kernel_of(SOURCE), CALL) is None
+
+
+def interpreting(seconds):
+    """Return what looks, waiting so many seconds at each look, and the list of its looks."""
+    looks = []
+
+    async def look():
+        looks.append(len(looks))
+        await asyncio.sleep(seconds[min(len(looks), len(seconds)) - 1])
+        return WatchResult(())
+
+    return look, looks
+
+
+def test_a_call_is_interpreted_once_for_all_the_kernels_that_it_launches(memory):
+    look_once, looks = interpreting([0.01])
+
+    async def run():
+        calls = memory()
+        await asyncio.gather(*(calls.interpreted_once(program(SOURCE), CALL, look_once) for _ in range(3)))
+        await calls.interpreted_once(program(SOURCE), CALL, look_once)
+        assert looks == [0]
+        await calls.interpreted_once(program(SOURCE + "\n"), CALL, look_once)
+        await calls.interpreted_once(program(SOURCE), replace(CALL, id="d"), look_once)
+
+    asyncio.run(run())
+    assert looks == [0, 1, 2]
+
+
+def test_who_is_cancelled_leaves_the_look_to_the_next(memory):
+    look_once, looks = interpreting([60.0, 0.01])
+
+    async def run():
+        calls = memory()
+        first = asyncio.ensure_future(calls.interpreted_once(program(SOURCE), CALL, look_once))
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(calls.interpreted_once(program(SOURCE), CALL, look_once))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert await asyncio.wait_for(second, 10.0) == WatchResult(())
+        assert first.cancelled()
+
+    asyncio.run(run())
+    assert looks == [0, 1]

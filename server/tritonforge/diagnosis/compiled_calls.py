@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from tritonforge.domain.faults import Fault
 from tritonforge.domain.file_state import file_state
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call, RecordedLaunch
-from tritonforge.domain.messages import Program
+from tritonforge.domain.messages import Program, WatchResult
 from tritonforge.jobs.session import Session
 from tritonforge.store import CompiledCall, Store, WatchedCall
 from tritonforge.store.keys import compiled_key, text_hash
@@ -44,6 +45,7 @@ class CompiledCalls:
         self._states: dict[str, str] = {}
         self._sources: dict[str, tuple[tuple[str, str], ...]] = {}
         """The files behind each call that was compiled or found, by its key."""
+        self._interpreted: dict[tuple[Program, str], asyncio.Future[WatchResult | None]] = {}
 
     @staticmethod
     def for_session(store: Store, session: Session) -> CompiledCalls | None:
@@ -99,6 +101,30 @@ class CompiledCalls:
         if sources is not None:
             key = self.key(program, kernel, call, _INTERPRETED)
             self._store.put_watched(key, WatchedCall(kernel.range.start.line, sources, tuple(faults)))
+
+    async def interpreted_once(
+        self, program: Program, call: Call, look: Callable[[], Awaitable[WatchResult | None]]
+    ) -> WatchResult | None:
+        """Return what `look` sees in a call; of several kernels that it launches the first looks for all.
+
+        When that one is cancelled, the next one looks.
+        """
+        key = program, call.id
+        while (under_way := self._interpreted.get(key)) is not None:
+            try:
+                return await asyncio.shield(under_way)
+            except asyncio.CancelledError:
+                if not under_way.cancelled():
+                    raise
+                self._interpreted.pop(key, None)
+        mine = self._interpreted[key] = asyncio.get_running_loop().create_future()
+        try:
+            found = await look()
+        except BaseException:
+            mine.cancel()
+            raise
+        mine.set_result(found)
+        return found
 
     def _current(self, sources: Sequence[tuple[str, str]]) -> bool:
         return all(self._state(path) == state for path, state in sources)

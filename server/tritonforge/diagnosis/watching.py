@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from tritonforge.diagnosis.assessment import Assessed
 from tritonforge.diagnosis.compiled_calls import CompiledCalls
 from tritonforge.domain.faults import Fault
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call, tensors_of
-from tritonforge.domain.messages import Limits, Program, Watch
+from tritonforge.domain.messages import Limits, Program, Watch, WatchResult
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
 
@@ -34,7 +35,7 @@ async def watched(
     """Return `assessed` with what was seen of `kernel` in the calls that are small enough to be interpreted.
 
     The first few of them, each for a few seconds. A call that cannot be interpreted adds nothing; one that `earlier`
-    knows what was seen of is not interpreted again.
+    knows what was seen of, or that another kernel of the same run has had interpreted, is not interpreted again.
     """
     small = [call for call in calls if is_small(call)][:_MOST_CALLS]
     faults: dict[Fault, None] = {}
@@ -44,11 +45,9 @@ async def watched(
         if known is not None:
             faults |= dict.fromkeys(known)
             continue
-        try:
-            found = await session.worker.run(
-                Watch(program, call, _SECONDS), limits=Limits(seconds=6 * _SECONDS, memory_bytes=_MEMORY)
-            )
-        except JobError:
+        look = partial(_seen, session, program, call)
+        found = await (earlier.interpreted_once(program, call, look) if earlier is not None else look())
+        if found is None:
             continue
         own = [fault for fault in found.faults if _is_of(fault, kernel)]
         faults |= dict.fromkeys(own)
@@ -58,6 +57,15 @@ async def watched(
         return tuple(assessed)
     seen = tuple(faults)
     return tuple(dataclasses.replace(one, case=dataclasses.replace(one.case, faults=seen)) for one in assessed)
+
+
+async def _seen(session: Session, program: Program, call: Call) -> WatchResult | None:
+    """Interpret a call; None when that cannot be done."""
+    limits = Limits(seconds=6 * _SECONDS, memory_bytes=_MEMORY)
+    try:
+        return await session.worker.run(Watch(program, call, _SECONDS), limits=limits)
+    except JobError:
+        return None
 
 
 def is_small(call: Call) -> bool:
