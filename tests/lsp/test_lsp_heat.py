@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,12 @@ def test_a_server_gives_hints_for_a_compiled_launch_and_marks_them_after_an_edit
     assert client.all("workspace/inlayHint/refresh")
     client.change(uri, client.texts[uri].replace("acc += tl.dot(a, b)", "acc += tl.dot(a, b) * 1"))
     assert all(hint["label"].endswith("stale") for hint in hints())
+
+
+def test_a_measurement_that_the_time_model_doubts_says_so_on_the_kernels_name():
+    (one,) = MEASURED.launches
+    doubted = dataclasses.replace(MEASURED, launches=(dataclasses.replace(one, doubt="Measured 12 µs, where …"),))
+    name = MEASURED.kernel.name_range.start
+    shown = hover_text(SOURCE, facts_of(doubted), name.line, name.column)
+    assert "| Doubt | Measured 12 µs, where …" in shown
+    assert "Doubt" not in hover_text(SOURCE, facts_of(MEASURED), name.line, name.column)

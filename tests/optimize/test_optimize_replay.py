@@ -184,3 +184,21 @@ def test_a_profile_is_told_before_counting_begins_and_timed_once(tmp_path):
     assert any("not counted yet" in sentence for sentence in first.missing)
     assert not any("not counted yet" in sentence for sentence in last.missing), "by then it is known why"
     assert any("hardware counters" in sentence for sentence in last.missing)
+
+
+def test_a_time_that_the_model_cannot_believe_is_told_with_the_profile_and_the_search(tmp_path):
+    times = {title: 30 * us for title, us in recorded_times().items()}
+    (result, _), _ = replayed(
+        tmp_path, times, 0.005, lambda subject, session, judge: profile(subject, session, judge, counters="none")
+    )
+    (profiled,) = result.profiles
+    assert any("where the time model expects at most" in note for note in profiled.notes)
+    searched, _ = run(tmp_path, times, count=1)
+    assert any("where the time model expects at most" in note for note in searched.notes)
+    (believed, _), _ = replayed(
+        tmp_path,
+        recorded_times(),
+        0.005,
+        lambda subject, session, judge: profile(subject, session, judge, counters="none"),
+    )
+    assert not any("time model expects" in note for note in believed.profiles[0].notes)

@@ -11,9 +11,10 @@ from tritonforge.diagnosis.heat import heat_of
 from tritonforge.diagnosis.plausible import refused
 from tritonforge.domain.counters import CounterChoice
 from tritonforge.domain.finding import Bottleneck
-from tritonforge.domain.profile import Profile
+from tritonforge.domain.profile import Profile, TimeDistribution
 from tritonforge.domain.results import ProfileResult
 from tritonforge.jobs.session import Session
+from tritonforge.prediction import disagreement
 from tritonforge.profiling.measuring import PROFILE_SAMPLES, measure
 from tritonforge.profiling.statistics import summarise
 from tritonforge.store import Store
@@ -97,7 +98,7 @@ async def profile(
                 lines_provenance=heat.provenance,
                 counters_source=counted.source if one.case.counters is not None else "none",
                 missing=(*missing, *counted.missing),
-                notes=(*notes, *counted.notes),
+                notes=(*notes, *_doubts(one, times.get(one.launch.id)), *counted.notes),
             )
             for one in counted.assessed
             for heat in (heat_of(one.case),)
@@ -108,3 +109,8 @@ async def profile(
         on_timed(result(WithCounters(assessed, missing=(NOT_YET_COUNTED,))), assessed)
     counted = await with_counters(subject, session, assessed, counters, store)
     return result(counted), counted.assessed
+
+
+def _doubts(assessed: Assessed, time: TimeDistribution | None) -> tuple[str, ...]:
+    doubt = disagreement(assessed.prediction, time.median) if time is not None else None
+    return (doubt,) if doubt is not None else ()

@@ -19,6 +19,7 @@ from tritonforge.domain.results import OptimizeResult, ProfileResult
 from tritonforge.domain.source import Edit, Position, Range
 from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.moving import moved_edits, moved_line
+from tritonforge.prediction import disagreement
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class LaunchFacts:
     compilation: Compilation | None = None
     heat: Heat = field(default_factory=Heat)
     counters: Counters | None = None
+    doubt: str | None = None
+    """Why measurement and model cannot both be right, where they are far apart."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,7 @@ def launch_facts(assessed: Iterable[Assessed], profiled: ProfileResult | None = 
             compilation=one.compilation,
             heat=heat_of(one.case),
             counters=one.case.counters,
+            doubt=disagreement(one.prediction, time.median) if time else None,
         )
         for one in assessed
         for time in (times.get(one.launch.id),)

@@ -93,6 +93,8 @@ def _rows(known: KernelFacts, first: LaunchFacts, snapshot: Snapshot) -> list[tu
     if first.time_us is not None:
         spread = f" ({wording.time_range_us(first.interval)})" if first.interval else ""
         rows.append(("Time", f"**{wording.time_us(first.time_us)}** {first.provenance}{spread}"))
+    if first.doubt is not None:
+        rows.append(("Doubt", first.doubt))
     if first.fraction is not None:
         rows.append(("Roofline", f"{wording.percent(first.fraction)} of the {first.bound} roof"))
     if first.bottleneck is not None:

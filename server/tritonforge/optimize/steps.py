@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import math
 from collections.abc import Sequence
+from statistics import median
 
 from tritonforge.diagnosis.assessment import assess
 from tritonforge.domain.candidate import Suggestion
 from tritonforge.domain.source import apply_edits
 from tritonforge.jobs import JobError
 from tritonforge.optimize.search import Attempt, Search
+from tritonforge.prediction.model import RELATIVE_LOWEST
 from tritonforge.profiling.measuring import FINAL_SAMPLES, SEARCH_SAMPLES, Samples, measure
 from tritonforge.profiling.statistics import ratio_interval, summarise
 from tritonforge.rewrite import Refusal, Task, unified_diff
@@ -119,11 +122,14 @@ async def time_side_by_side(search: Search, attempts: Sequence[Attempt], *, samp
 
 
 async def measure_promising(search: Search, compiled: Sequence[Attempt]) -> None:
-    """Measure the attempts that are predicted to be fastest, a batch at a time; drop the others."""
+    """Measure the attempts that are predicted to be fastest, a batch at a time; drop the others.
+
+    It ends early when none of the rest can be expected to beat what was measured.
+    """
     ranked = sorted(compiled, key=lambda attempt: attempt.time_us(measured=False))[:MEASURED_PER_ROUND]
     for start in range(0, len(ranked), MEASURED_AT_ONCE):
         batch = ranked[start : start + MEASURED_AT_ONCE]
-        if search.left_s <= 0:
+        if search.left_s <= 0 or not may_win(batch[0], [search.original, *ranked[:start]]):
             break
         search.say("measure", f"{len(batch)} candidates side by side", start, len(ranked))
         _, *results = await time_side_by_side(search, batch, samples=SEARCH_SAMPLES)
@@ -135,6 +141,20 @@ async def measure_promising(search: Search, compiled: Sequence[Attempt]) -> None
     for attempt in compiled:
         if attempt.samples is None and attempt.trial is None:
             search.drop(attempt, "predicted to be slower; not measured")
+
+
+def may_win(attempt: Attempt, measured: Sequence[Attempt]) -> bool:
+    """Tell whether an attempt may still be faster than all that were measured, as far as the model can be trusted.
+
+    The model's error has a part that all versions of one kernel share: the median of measured over predicted times. The
+    rest is what `RELATIVE_LOWEST` bounds.
+    """
+    pairs = [(one.time_us(measured=True), one.time_us(measured=False)) for one in measured]
+    known = [(time, predicted) for time, predicted in pairs if math.isfinite(time) and math.isfinite(predicted)]
+    if not known:
+        return True
+    shared = median(time / predicted for time, predicted in known)
+    return attempt.time_us(measured=False) * shared * RELATIVE_LOWEST <= min(time for time, _ in known)
 
 
 async def verify(search: Search, gate: Gate, attempt: Attempt) -> bool:

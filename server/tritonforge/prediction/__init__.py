@@ -1,7 +1,8 @@
 """The time model: `Compilation` + launch + a GPU's ceilings → predicted time with an interval."""
 
+from tritonforge.prediction.doubt import disagreement
 from tritonforge.prediction.gpus import GPUS, GpuSpec, gpu_for
 from tritonforge.prediction.model import predict, rank
 from tritonforge.prediction.traffic import Footprint, footprint_of, unique_bytes
 
-__all__ = ["GPUS", "Footprint", "GpuSpec", "footprint_of", "gpu_for", "predict", "rank", "unique_bytes"]
+__all__ = ["GPUS", "Footprint", "GpuSpec", "disagreement", "footprint_of", "gpu_for", "predict", "rank", "unique_bytes"]

@@ -17,6 +17,9 @@ OVERLAP = FITTED.overlap
 LOWEST, HIGHEST = 0.65, 2.0
 """The interval, as shares of the predicted time. Of the configurations of kernels that the constants were not fitted to
 95 % lie in it, and at least 75 % of any one kernel's (see docs/prediction.md)."""
+RELATIVE_LOWEST = 0.78
+"""The same among configurations of one kernel: measured over predicted, relative to that kernel's median, is at least
+this for 95 % of them. What is predicted to be slower than the best by more cannot be expected to beat it."""
 SPREAD_GUESSED = 4.0
 """It reaches from time/4 to 4·time where a trip count or a branch had to be guessed, or no disassembly was there."""
 
