@@ -37,7 +37,7 @@ from tritonforge.domain.counters import Counters
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call, Distribution, Launch, Tensor
 from tritonforge.domain.profile import Ceilings, TimeDistribution
-from tritonforge.prediction import gpu_for, predict, unique_bytes
+from tritonforge.prediction import footprint_of, gpu_for, predict, unique_bytes
 from tritonforge.profiling.roofline import roofline
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -114,7 +114,7 @@ def cases(kernel: Kernel, seen: Seen, kept: Kept) -> dict[str, Case]:
             kernel,
             seen.launch,
             seen.compilation,
-            predict(seen.compilation, useful, spec, public),
+            predict(seen.compilation, footprint_of(seen.launch), spec, public),
             gpu=Gpu(spec.sms, public),
         )
         if seen.time is not None:
@@ -123,7 +123,7 @@ def cases(kernel: Kernel, seen: Seen, kept: Kept) -> dict[str, Case]:
                 kernel,
                 seen.launch,
                 seen.compilation,
-                predict(seen.compilation, useful, spec, measured),
+                predict(seen.compilation, footprint_of(seen.launch), spec, measured),
                 seen.time,
                 roofline(
                     useful_bytes=useful,

@@ -24,7 +24,7 @@ from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call, RecordedLaunch
 from tritonforge.domain.messages import Compile, CompiledLaunch, Limits, Program, Record
 from tritonforge.jobs import JobError, Worker, connect
-from tritonforge.prediction import GpuSpec, gpu_for, predict, unique_bytes
+from tritonforge.prediction import GpuSpec, footprint_of, gpu_for, predict, unique_bytes
 from tritonforge.workload.launches import to_launch
 from tritonforge.workload.program_launches import direct_call
 
@@ -190,7 +190,7 @@ def _judge(
     if facts.error is not None:
         return []
     useful = unique_bytes(launch)
-    prediction = predict(facts, useful, spec, spec.ceilings)
+    prediction = predict(facts, footprint_of(launch), spec, spec.ceilings)
     case = Case(kernel, launch, facts, prediction, gpu=Gpu(spec.sms, spec.ceilings))
     if keep is not None:
         keep(source, case)

@@ -18,14 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from score_collect import FAMILIES, GPU, ROOT, Claim, Source, collect, sources
+from score_collect import ARCH, FAMILIES, GPU, ROOT, Claim, Source, collect, sources
 from score_findings import Kept, Row, load
 
 from tritonforge.diagnosis import Case, Gpu, diagnose
 from tritonforge.domain.codec import decode, encode
-from tritonforge.domain.compilation import Compilation, Prediction
+from tritonforge.domain.compilation import Compilation
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Launch
+from tritonforge.prediction import footprint_of, gpu_for, predict
 
 Key = tuple[str, str, str]
 T = TypeVar("T")
@@ -39,7 +40,6 @@ class Seen:
     kernel: Kernel
     launch: Launch
     compilation: Compilation
-    prediction: Prediction | None
     gpu: str = GPU
 
 
@@ -51,9 +51,12 @@ class Sample:
     seen: tuple[Seen, ...]
 
 
-def case_of(seen: Seen, gpu: Gpu) -> Case:
-    """Return what is diagnosed."""
-    return Case(seen.kernel, seen.launch, seen.compilation, seen.prediction, gpu=gpu)
+def case_of(seen: Seen) -> Case:
+    """Return what is diagnosed, its time predicted anew."""
+    spec = gpu_for(ARCH, seen.gpu)
+    assert spec is not None
+    prediction = predict(seen.compilation, footprint_of(seen.launch), spec, spec.ceilings)
+    return Case(seen.kernel, seen.launch, seen.compilation, prediction, gpu=Gpu(spec.sms, spec.ceilings))
 
 
 async def compiled(kept: Kept) -> tuple[dict[Key, Case], dict[tuple[str, str, str], str]]:
@@ -117,11 +120,9 @@ def main() -> None:
         case = cases[key]
         assert case.launch is not None
         assert case.compilation is not None
-        seen.append(without_places(Seen(tuple(numbers), case.kernel, case.launch, case.compilation, case.prediction)))
-        one = seen[-1]
-        assert case.gpu is not None
+        seen.append(without_places(Seen(tuple(numbers), case.kernel, case.launch, case.compilation)))
         before = {(f.code, f.range.start.line) for f in diagnose(case.kernel, [case], select=FAMILIES)}
-        again = case_of(one, case.gpu)
+        again = case_of(seen[-1])
         assert before == {(f.code, f.range.start.line) for f in diagnose(again.kernel, [again], select=FAMILIES)}, key
     data = lzma.compress(json.dumps(encode(Sample(kept, tuple(seen))), sort_keys=True).encode(), preset=9)
     given.out.write_bytes(data)

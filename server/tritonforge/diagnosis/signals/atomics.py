@@ -27,9 +27,8 @@ _FENCES_US = 2.0
 _SAME_ADDRESS_NS = 0.6
 """Nanoseconds per atomic on one and the same address, about one L2 clock."""
 _CROWDED = 32
-_WAITED, _UNSEEN = 0.5, 2.0
-"""Shares of the launch's other work from which atomics matter: of those that warps wait for, and of those that none
-waits for, which L2 handles besides."""
+_UNSEEN = 2.0
+"""Times the launch's other work from which atomics matter that no warp waits for: L2 handles them besides."""
 _FEW_PER_ADDRESS = 4
 _FEW_WAIT, _MOST_WAIT = 0.2, 0.5
 """Shares of samples on atomics below which they do not matter, and from which they decide."""
@@ -99,7 +98,8 @@ def _modelled(case: Case) -> Contention | None:
     per_address = known.atomics / addresses if addresses else inf
     waited = _is_waited_for(case)
     atomics_us = _time_us(case, known.atomics, per_address, waited=waited)
-    if per_address < _CROWDED or atomics_us < max(least.time_us, (_WAITED if waited else _UNSEEN) * _others_us(case)):
+    others_us = max(least.time_us, _others_us(case))
+    if per_address < _CROWDED or atomics_us < (1.0 if waited else _UNSEEN) * others_us:
         return None
     return Contention(case.kernel.atomics[0], known.atomics, addresses, atomics_us, least.time_us)
 
@@ -153,15 +153,12 @@ def _rounds(case: Case) -> int:
 
 
 def _others_us(case: Case) -> float:
-    """Return the longest modelled part of the launch but for its atomics and their fences; 0 where none is known."""
-    if case.prediction is None:
-        return 0.0
-    parts = {name: us for name, us in case.prediction.parts.items() if name not in {"atomic", "launch"}}
-    atomics = _atomics(case)
-    fences = sum(one.executions or 1.0 for one in atomics) * _FENCES_US * _rounds(case)
-    if "latency" in parts:
-        parts["latency"] = max(0.0, parts["latency"] - fences)
-    return max(parts.values(), default=0.0)
+    """Return the longest modelled part of the launch that keeps a unit busy, atomics apart; 0 where none is known.
+
+    What a lone program waits for is no such part: others run meanwhile, and its fences are among it.
+    """
+    parts = case.prediction.parts if case.prediction is not None else {}
+    return max((us for name, us in parts.items() if name not in {"atomic", "latency", "launch"}), default=0.0)
 
 
 def _addresses(case: Case) -> float | None:

@@ -63,7 +63,7 @@ def converted(case: Case) -> Converted | None:
 
 
 def _decides(case: Case) -> bool:
-    return case.counters is None and pace(case) == "alu" and is_mostly_shared(case)
+    return case.counters is None and pace(case) in {"alu", "shared"} and is_mostly_shared(case)
 
 
 def _is_needed(conversion: Conversion) -> bool:

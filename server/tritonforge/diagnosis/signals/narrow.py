@@ -49,7 +49,7 @@ def narrow_access(case: Case) -> NarrowAccess | None:
     worst = max(narrow, key=lambda i: moved[i])
     access = compiled.accesses[worst]
     copies = _blocks_copies(case, access, narrow[worst])
-    if not copies and (share < _SHARE or pace(case) in {"alu", "special", "tensor", "spill", "atomic"}):
+    if not copies and (share < _SHARE or pace(case) in {"alu", "shared", "special", "tensor", "spill", "atomic"}):
         return None
     return NarrowAccess(access, narrow[worst], share, copies)
 

@@ -17,8 +17,10 @@ _OFF = 0.3
 _WORTH = 1.2
 _PER_LANE = 32
 """Elements of one access per lane from which a tile strains registers."""
-_BY_LANE = frozenset({"alu", "special"})
+_BY_LANE = frozenset({"alu", "special", "shared"})
 """Parts of the model that masked-off lanes add to as much as others."""
+_NEARLY = 0.8
+"""Share of a lone warp's time from which instructions are most of what it does, rather than waiting for memory."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,16 @@ def oversized(case: Case) -> Oversized | None:
 def _gain(case: Case, off: float) -> float:
     """The time now over the time without the lanes that are off: those parts shrink, the others stay as they are."""
     prediction = case.prediction
-    if prediction is None or prediction.dominant not in _BY_LANE:
+    if prediction is None:
         return 1.0
-    parts = prediction.parts
+    parts = dict(prediction.parts)
+    now = max((us for name, us in parts.items() if name in _BY_LANE), default=0.0)
+    if now >= _NEARLY * parts.get("latency", 0.0):
+        parts.pop("latency", None)
+    if now < max(parts.values(), default=0.0):
+        return 1.0
     then = max(us * (1.0 - off) if name in _BY_LANE else us for name, us in parts.items())
-    return parts[prediction.dominant] / then if then > 0 else 1.0
+    return now / then if then > 0 else 1.0
 
 
 def _is_rounded_up(case: Case, tile: str) -> bool:
