@@ -61,6 +61,7 @@ async def asked(
     grid: frozenset[int] = frozenset(),
     parameters: tuple[Parameter, ...] = (),
     dtypes: frozenset[str] = frozenset(),
+    lighter: Call | None = None,
 ) -> Asked:
     """Return the inputs beyond `variations` that the original allows.
 
@@ -72,8 +73,11 @@ async def asked(
         grid: extents of the recorded grids, as in `variations`.
         parameters: those of the called function (`parameters_of`), for arguments that equal defaults or are left out.
         dtypes: floating dtypes that other recorded calls of the same function used (`other_dtypes`).
+        lighter: what is changed in place of `call` where that takes long, but for small extents themselves.
     """
     little = few(groups, counting(call, groups, grid))
+    extents = other_extents(call, groups, little)
+    call = lighter or call
 
     def made(changed: Call, sizes: Sequence[int] = little) -> Call:
         chosen = groups.sized(sizes)
@@ -82,13 +86,13 @@ async def asked(
     base = made(call)
     if base.kernel_launch:
         # Strides and lengths are arguments of their own here: other memory alone would contradict them.
-        wanted = [*_sized(little, made, call), *other_extents(call, groups, little), *_integers(call, made)]
+        wanted = [*_sized(little, made, call), *extents, *_integers(call, made)]
     else:
         wanted = [
             *((about, spread(base, how)) for how, about in SPREADS),
             *_each_its_own(base),
             *_sized(little, made, call),
-            *other_extents(call, groups, little),
+            *extents,
             *other_defaults(base, parameters),
             *marked(base, parameters),
             *_integers(call, made),

@@ -5,8 +5,9 @@ A variation on which the original raises or leaves its buffers says nothing abou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import InputOutcome
@@ -19,8 +20,16 @@ _MAX_PLACES = 12
 BASE = 20
 _SMALLEST_ALONE = 2
 _LONG = 259
-_OPERATIONS = 40_000
+OPERATIONS = 40_000
 """Operations on blocks that one size may cost: about a second in the interpreter, on one core."""
+_LEAST_LONG = 2 * BASE + 9
+"""What a size may be, however much it costs."""
+_HEAVY = 6_000
+"""Operations of an input of small sizes that are too many for dozens of them."""
+_MAX_LIGHTER = 4
+_FEW = 2
+_LESS = 0.7
+"""Of the operations, what fewer samples have to save to be worth it."""
 _MOST_ELEMENTS = 1 << 21
 
 
@@ -29,7 +38,8 @@ class Groups:
     """Places that change together. `note` says why nothing can be changed, when there are none.
 
     `operations`: how many operations on blocks an interpreted run takes whose sizes are `BASE` or a little more; 0
-    where it is not known. `each`: how many more of them for one more element of each group; empty where not known.
+    where it is not known. `each`: about how many more of them for one more element of each group, the other sizes being
+    that small; empty where not known.
     `least`: for groups that the original cannot make large alone, those that must be at least as large then.
     """
 
@@ -39,10 +49,22 @@ class Groups:
     least: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     each: tuple[float, ...] = ()
 
-    def affordable(self, index: int, wanted: int) -> int:
-        """Return `wanted` for the size of a group, or less where so much would take long to interpret."""
-        each = self.each[index] if self.each else 0.0
-        return min(wanted, max(_LONG, int(_OPERATIONS / each))) | 1 if each * wanted > _OPERATIONS else wanted
+    def affordable(self, index: int, wanted: int, *, share: float = 1.0) -> int:
+        """Return `wanted` for the size of a group, or less where so much would take long to interpret.
+
+        `share`: of what one input may take at most.
+        """
+        each, most = (self.each[index] if self.each else 0.0), share * OPERATIONS
+        return min(wanted, max(_LEAST_LONG, int(most / each))) | 1 if each * wanted > most else wanted
+
+    def costs(self, sizes: Sequence[int]) -> float:
+        """Return about how many operations a run on these sizes takes; 0 where nothing is known."""
+        known = zip(sizes, self.each, strict=False)
+        # Each size multiplies by as much as it was seen to where the others were small.
+        grown = (
+            1 + each * (s - BASE - 8 * i) / self.operations for i, (s, each) in enumerate(known) if self.operations
+        )
+        return self.operations * math.prod(max(one, 0.0) for one in grown)
 
     def sized(self, sizes: Sequence[int]) -> dict[Place, int]:
         """Return the size of every place, given one for each group; what must be as large as another is made so."""
@@ -97,6 +119,34 @@ async def _resizable(
     outcomes = await self_check([resize(call, sizes, seed=1) for sizes in trials])
     worked = (rest for rest, one in zip(rests, outcomes, strict=False) if one.status != "original-failed")
     return next(worked, ())
+
+
+async def lightened(call: Call, groups: Groups, self_check: SelfCheck) -> tuple[Call, Groups]:
+    """Return the call with less of what is no size (samples, heads), and what its sizes then cost.
+
+    Both are as given where inputs do not take long to interpret.
+    """
+    if groups.operations <= _HEAVY:
+        return call, groups
+    sizes = [BASE + 8 * index for index in range(len(groups.groups))]
+    base = groups.sized(sizes)
+    found: list[tuple[Place, ...]] = [
+        (place,) for group in meanings(call, groups) for place in group if place.axis >= 0 and place.size > _FEW
+    ]
+    found += [group for group in meanings(call, groups) if len(group) > 1 and group[0].size > _FEW]
+    now, most, changed = call, groups.operations, dict[Place, int]()
+    for group in found[:_MAX_LIGHTER]:
+        wanted = {**changed, **dict.fromkeys(group, _FEW)}
+        (outcome,) = await self_check([resize(call, {**base, **wanted}, seed=1)])
+        if outcome.status != "original-failed" and outcome.operations < most * _LESS:
+            now, most, changed = resize(call, wanted, seed=call.seed), outcome.operations, wanted
+    # Sizes multiply each other's cost, so that each is doubled where the others are as they will be.
+    doubled = [[2 * s if at == index else s for at, s in enumerate(sizes)] for index in range(len(sizes))]
+    first, *more = await self_check([resize(now, groups.sized(one), seed=1) for one in (sizes, *doubled)])
+    if any(one.status == "original-failed" for one in (first, *more)):
+        return now, groups
+    each = tuple(max(one.operations - first.operations, 0) / size for one, size in zip(more, sizes, strict=True))
+    return now, replace(groups, operations=first.operations, each=each)
 
 
 async def _least(

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tritonforge.domain.launch import Call, Family, Hostile
-from tritonforge.verify.grouping import Groups, SelfCheck, find_groups
+from tritonforge.verify.grouping import OPERATIONS, Groups, SelfCheck, find_groups
 from tritonforge.verify.resizing import Path, all_tensors, resize
 from tritonforge.verify.scalars import flipped_flags, other_scalars
 from tritonforge.verify.sizes import beyond, counted, counting, divisible, few, heavy, past, perhaps_counting, small
@@ -56,6 +56,9 @@ _MAX_EVEN = 3
 _MAX_LONG_POISONED = 2
 _MOST_ELEMENTS = 1 << 19
 """Elements of an input with a long dimension and another with a row for each kind of value."""
+_LEAST_EVEN = 16
+_SHARE = 0.4
+"""Of what an input may take, for each of the many that fill whole tensors."""
 _RUN = 128
 _POISONED = "NaN and Inf, alone and in blocks, another in each row"
 _MOSAIC = "another family of values in each row"
@@ -70,7 +73,13 @@ class Variation:
 
 
 def variations(
-    call: Call, groups: Groups, *, tile: int, seed: int, grid: frozenset[int] = frozenset()
+    call: Call,
+    groups: Groups,
+    *,
+    tile: int,
+    seed: int,
+    grid: frozenset[int] = frozenset(),
+    lighter: Call | None = None,
 ) -> tuple[Variation, ...]:
     """Return the inputs for one candidate, those that find most first.
 
@@ -81,8 +90,9 @@ def variations(
         seed: the first seed; every input gets its own.
         grid: extents of the grids of the recorded launches. A size that is one of them counts programs, not elements
             of a tile: it has no tail to cross, and thousands of programs would take minutes to interpret.
+        lighter: what is resized in place of `call`, see `grouping.lighter`.
     """
-    made = _Made(call, groups, tile, seed)
+    made = _Made(lighter or call, groups, tile, seed)
     if not groups.groups:
         return _as_recorded(made)
     little = small(groups)
@@ -105,6 +115,8 @@ def variations(
     made.add_hostile(wide, partial(poisoned, at=0, groups=groups.groups, tile=run), _POISONED)
     made.add_hostile(wide, partial(mosaic, groups=groups.groups, tile=run), _MOSAIC)
     aligned = max(16, min(tile, 128))
+    while aligned > _LEAST_EVEN and groups.costs(divisible(groups, programs, by=aligned, apart=16)) > OPERATIONS:
+        aligned //= 2
     made.add_family(divisible(groups, programs, by=aligned, apart=0), ALONG[0], "sizes that divide evenly")
     off = divisible(groups, programs, by=aligned, apart=16)
     made.add_family(off, ALONG[1], "sizes divisible by 16, off the tile")
@@ -128,7 +140,7 @@ def variations(
         if long_sums:
             at = long_sums[index % len(long_sums)]
             block = min(tile, slow.get(at, tile))
-            sizes[at] = groups.affordable(at, block + block // 2 + 2 * at + 5)
+            sizes[at] = groups.affordable(at, block + block // 2 + 2 * at + 5, share=_SHARE)
         made.add_family(sizes, family, "over a tile" if long_sums else "")
     for at in range(1, min(len(floating(call)), _MAX_POISONED)):
         made.add_hostile(wide, partial(poisoned, at=at, groups=groups.groups, tile=run), _POISONED)

@@ -12,6 +12,7 @@ from tritonforge.jobs import JobError, Worker
 from tritonforge.verify.asking import Asked, asked, other_dtypes
 from tritonforge.verify.comparing import DEVICE
 from tritonforge.verify.costly import TOO_MUCH, costly
+from tritonforge.verify.grouping import lightened
 from tritonforge.verify.growing import Larger, larger, launched_for
 from tritonforge.verify.inputs import Groups, Variation, find_groups, variations
 from tritonforge.verify.launched import Launched, launched
@@ -49,6 +50,7 @@ class Originals:
     grid: frozenset[int] = frozenset()
     on_device: bool = False
     _groups: dict[int, Groups] = field(default_factory=dict)
+    _lightened: dict[int, tuple[Call, Groups]] = field(default_factory=dict)
     _asked: dict[int, Asked] = field(default_factory=dict)
     _costly: dict[int, Asked] = field(default_factory=dict)
     _reached: dict[tuple[int, int, tuple[Literal, ...]], Reached] = field(default_factory=dict)
@@ -113,8 +115,14 @@ class Originals:
 
     async def first_inputs(self, number: int, tile: int) -> tuple[Variation, ...]:
         """Return those of the inputs that come first, for which the original need not be asked what it allows."""
-        groups = await self._groups_of(number)
-        return variations(self.calls[number], groups, tile=tile, seed=self.seed, grid=self.grid)
+        call, (light, groups) = self.calls[number], await self._light(number)
+        return variations(call, groups, tile=tile, seed=self.seed, grid=self.grid, lighter=light)
+
+    async def _light(self, number: int) -> tuple[Call, Groups]:
+        if number not in self._lightened:
+            call, groups = self.calls[number], await self._groups_of(number)
+            self._lightened[number] = await lightened(call, groups, self._can_do)
+        return self._lightened[number]
 
     async def _groups_of(self, number: int) -> Groups:
         if number not in self._groups:
@@ -137,6 +145,7 @@ class Originals:
                 grid=self.grid,
                 parameters=parameters_of(self.program, call),
                 dtypes=other_dtypes(call, self.calls),
+                lighter=(await self._light(number))[0],
             )
         return self._asked[number]
 
