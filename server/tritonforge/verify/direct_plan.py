@@ -31,6 +31,8 @@ UNTOLD = 24
 _MOST_SLACK = 1 << 18
 PAD = 3
 _LEAST_TILE = 16
+_PARTS = 4
+"""Of how many parts as long as a size an extent may be."""
 _STEP = 6
 
 
@@ -143,6 +145,12 @@ class Plan:
 
         def options(extent: int) -> tuple[int, ...]:
             found = {sizes[s] for s in sizes if self.recorded[s] == extent}
+            # A head of two halves, of which the kernel is told one.
+            found = found or {
+                sizes[s] * (extent // self.recorded[s])
+                for s in sizes
+                if self.recorded[s] >= SMALLEST and extent in range(0, _PARTS * self.recorded[s] + 1, self.recorded[s])
+            }
             return tuple(sorted(found)) or (self.shortened(extent),)
 
         return [(options(d.extent), d.stride) for d in self.dimensions[name]]
