@@ -21,13 +21,13 @@ _CYCLES = {
     "special": 22.0,
     "convert": 14.0,
     "mma": 33.0,
-    "load_local": 38.0,
+    "load_local": 260.0,
     "atomic": 30.0,
 }
 """From issue to the first instruction that may use the result, in cycles: rounded from micro-benchmarks of Hopper and
 Ampere (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking", 2024;
-Abdelkhalik et al., "Demystifying the Nvidia Ampere Architecture through Microbenchmarking", 2022). `load_local` hits
-L1. What is not here takes `_ALU`."""
+Abdelkhalik et al., "Demystifying the Nvidia Ampere Architecture through Microbenchmarking", 2022). `load_local` goes
+to L2: what spills in earnest does not fit L1 beside shared memory. What is not here takes `_ALU`."""
 _ALU = 4.5
 _BUSY = {"int": 2.0, "special": 8.0, "convert": 4.0, "shuffle": 2.0}
 """Cycles for which one instruction of a warp keeps its unit busy: 32 lanes over those that the unit of one scheduler
