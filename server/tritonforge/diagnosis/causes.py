@@ -20,6 +20,7 @@ from tritonforge.diagnosis.signals.imbalance import Imbalance, imbalance, tail
 from tritonforge.diagnosis.signals.launching import launch_bound
 from tritonforge.diagnosis.signals.matrix_units import ordinary_dot
 from tritonforge.diagnosis.signals.occupancy import low_occupancy
+from tritonforge.diagnosis.signals.pace import modelled_pace
 from tritonforge.diagnosis.signals.redundancy import redundancy
 from tritonforge.diagnosis.signals.roofline import AT_ROOFLINE, standing
 from tritonforge.diagnosis.signals.scalar_loop import dominant_scalar_loop
@@ -31,6 +32,8 @@ Detector = Callable[[Case], Bottleneck | None]
 
 _HALF_THE_GPU = 0.5
 _WAITS = 0.4
+_OF_EACH_SM = frozenset(["shared", "tensor", "alu", "special", "latency"])
+"""Parts of the time model that each SM has of its own."""
 
 
 def at_roofline(case: Case) -> Bottleneck | None:
@@ -234,7 +237,7 @@ def uneven_programs(case: Case) -> Bottleneck | None:
 
 def _modelled_tail(case: Case) -> Imbalance | None:
     """A last wave that is nearly empty costs time only where each SM works on its own, not where all share memory."""
-    if case.prediction is None or case.prediction.dominant not in {"shared", "tensor", "alu", "special", "latency"}:
+    if case.prediction is None or modelled_pace(case.prediction) not in _OF_EACH_SM:
         return None
     return tail(case)
 
@@ -256,7 +259,7 @@ def few_warps(case: Case) -> Bottleneck | None:
             f"{percent(resident)} of an SM's warps are resident, limited by {low.occupancy.limiter}, no unit is busy, "
             f"and {percent(waiting)} of the stall samples wait for memory.",
         )
-    if case.prediction is None or case.prediction.dominant != "latency":
+    if case.prediction is None or modelled_pace(case.prediction) != "latency":
         return None
     return Bottleneck(
         "low-occupancy",

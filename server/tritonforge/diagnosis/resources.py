@@ -5,6 +5,7 @@ from __future__ import annotations
 from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.counted import busiest
 from tritonforge.diagnosis.finding import microseconds, percent
+from tritonforge.diagnosis.signals.pace import modelled_pace
 from tritonforge.diagnosis.signals.roofline import standing
 from tritonforge.diagnosis.signals.shared_passes import is_mostly_shared
 from tritonforge.domain.finding import Bottleneck, BottleneckClass
@@ -86,20 +87,19 @@ def exhausted_resource(case: Case) -> Bottleneck | None:
             f"It takes {microseconds(case.time.median)} where the model expects at most "
             f"{microseconds(prediction.interval[1])}, and no cause of the catalogue explains the difference.",
         )
-    if prediction is not None and prediction.dominant in _RESOURCES:
+    if prediction is not None and (dominant := modelled_pace(prediction)) in _RESOURCES:
         parts = sorted(prediction.parts.items(), key=lambda part: -part[1])
         first, second = parts[0][1] if parts else 0.0, parts[1][1] if len(parts) > 1 else 0.0
         distance = 1.0 - second / first if first > 0 else 0.0
-        share = prediction.parts.get(prediction.dominant, 0.0)
-        kind = _RESOURCES[prediction.dominant]
+        share = prediction.parts.get(dominant, 0.0)
+        kind = _RESOURCES[dominant]
         if kind == "fp32-compute" and is_mostly_shared(case):
             kind = "shared-memory"
         return Bottleneck(
             kind,
             round(0.4 + 0.4 * distance, 2),
             _provenance(case),
-            f"The model finds {prediction.dominant} exhausted: {microseconds(share)} of "
-            f"{microseconds(prediction.time_us)}.",
+            f"The model finds {dominant} exhausted: {microseconds(share)} of {microseconds(prediction.time_us)}.",
             longest_line(case),
         )
     known = standing(case)

@@ -9,6 +9,7 @@ from tritonforge.diagnosis.counted import waits_for_memory
 from tritonforge.diagnosis.finding import evidence, number, percent
 from tritonforge.diagnosis.rules.rule import Observation, Rule
 from tritonforge.diagnosis.signals.occupancy import LowOccupancy, low_occupancy
+from tritonforge.diagnosis.signals.pace import modelled_pace
 from tritonforge.diagnosis.signals.roofline import standing
 from tritonforge.domain.provenance import Provenance
 
@@ -24,7 +25,7 @@ def _look(case: Case) -> Iterable[Observation]:
     if case.counters is not None:
         waits = waits_for_memory(case) >= _WAITS
     else:
-        waits = case.prediction is not None and case.prediction.dominant == "latency"
+        waits = case.prediction is not None and modelled_pace(case.prediction) == "latency"
     origin: Provenance = "compiled" if case.compiled is not None else "measured"
     yield Observation(
         severity="warning" if slow or waits else "information",
