@@ -33,6 +33,13 @@ def specials():
     return affine(x)
 
 
+def infinite_mean():
+    """A mean that is infinite, with more than one tile behind the infinity."""
+    x = randn(2, 1300)
+    x[0, 2] = math.inf
+    return affine(x)
+
+
 def beyond_int32():
     """Three rows, the third 2**31 elements behind the first."""
     half = torch.float16
@@ -59,5 +66,6 @@ INPUTS = {
     "transposed": lambda: affine(randn(90, 6).t()),
     "half-with-offset": lambda: affine(randn(2, 3, 300, dtype=torch.float16) * 0.01 + 2),
     "specials": specials,
+    "infinite-mean": infinite_mean,
     "beyond-int32": beyond_int32,
 }

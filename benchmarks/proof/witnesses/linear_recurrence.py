@@ -30,6 +30,19 @@ def specials():
     return a, b, initial
 
 
+def beyond_range():
+    """A state that leaves the range of float32 and comes back: two steps that are composed first never do."""
+    a, b, initial = arguments(1, 2, 3)
+    a[:, 0], a[:, 1] = 1e10, 1e-10
+    return a, torch.zeros_like(b), torch.full_like(initial, 1e30)
+
+
+def growing():
+    """Steps of which 32 can be composed in float32, and 64 cannot."""
+    a, b, initial = arguments(1, 64, 3)
+    return torch.full_like(a, 10.0), torch.zeros_like(b), torch.full_like(initial, 1e-30)
+
+
 def negative_decay():
     a, b, initial = arguments()
     return -a, b, initial
@@ -65,6 +78,8 @@ INPUTS = {
     "wide": lambda: arguments(1, 5, 50),
     "negative_decay": negative_decay,
     "specials": specials,
+    "beyond_range": beyond_range,
+    "growing": growing,
     "large": lambda: arguments(scale=1e6),
     "half": lambda: arguments(dtype=torch.float16),
     "unsteady": unsteady,
