@@ -32,6 +32,7 @@ from tritonforge.verify.scalars import flipped_flags, other_scalars
 from tritonforge.verify.sizes import beyond, counted, counting, divisible, few, heavy, past, perhaps_counting, small
 from tritonforge.verify.values import (
     ALONE,
+    ALONE_AGAIN,
     ALONG,
     POISONED,
     alone,
@@ -80,6 +81,7 @@ def variations(
     seed: int,
     grid: frozenset[int] = frozenset(),
     lighter: Call | None = None,
+    again: bool = False,
 ) -> tuple[Variation, ...]:
     """Return the inputs for one candidate, those that find most first.
 
@@ -90,7 +92,9 @@ def variations(
         seed: the first seed; every input gets its own.
         grid: extents of the grids of the recorded launches. A size that is one of them counts programs, not elements
             of a tile: it has no tail to cross, and thousands of programs would take minutes to interpret.
-        lighter: what is resized in place of `call`, see `grouping.lighter`.
+        lighter: what is resized in place of `call`, see `grouping.lightened`.
+        again: another call of the same function has every family in a tensor of its own. Here a mosaic has them, and
+            only what arithmetic in another type may lose fills whole tensors.
     """
     made = _Made(lighter or call, groups, tile, seed)
     if not groups.groups:
@@ -135,7 +139,7 @@ def variations(
     shared = [index for index in crossing if len({p.path for p in groups.groups[index] if p.axis >= 0}) > 1]
     long_sums = shared or crossing
     slow = heavy(call, groups, grid)
-    for index, family in enumerate(ALONE):
+    for index, family in enumerate(ALONE_AGAIN if again else ALONE):
         sizes = list(least)
         if long_sums:
             at = long_sums[index % len(long_sums)]
@@ -147,11 +151,11 @@ def variations(
     for index in (long_sums or [])[:_MAX_LONG_POISONED]:
         # One tile of a row holds NaN or Inf, and another does not; each kind in a row of its own.
         sizes = [max(size, 2 * len(POISONED) + 1) if at in programs else size for at, size in enumerate(least)]
-        sizes[index] = min(tile, slow.get(index, tile)) * 3 // 2 + 5
+        sizes[index] = groups.affordable(index, min(tile, slow.get(index, tile)) * 3 // 2 + 5)
         if made.elements(sizes) <= _MOST_ELEMENTS:
             chosen = partial(poisoned, at=0, groups=groups.groups, tile=tile)
             made.add_hostile(sizes, chosen, f"{_POISONED}, over a tile")
-    for turn in range(turns(call)):
+    for turn in range(min(turns(call), 1) if again else turns(call)):
         made.add_hostile(least, partial(poisoned_alone, turn=turn, tile=run))
     for one in past(call, groups, grid=grid, covered=made.sizes):
         made.add(one.sizes, one.about)

@@ -116,7 +116,9 @@ class Originals:
     async def first_inputs(self, number: int, tile: int) -> tuple[Variation, ...]:
         """Return those of the inputs that come first, for which the original need not be asked what it allows."""
         call, (light, groups) = self.calls[number], await self._light(number)
-        return variations(call, groups, tile=tile, seed=self.seed, grid=self.grid, lighter=light)
+        before = {(one.file, one.function, one.kernel_launch is None) for one in self.calls[:number]}
+        again = (call.file, call.function, call.kernel_launch is None) in before
+        return variations(call, groups, tile=tile, seed=self.seed, grid=self.grid, lighter=light, again=again)
 
     async def _light(self, number: int) -> tuple[Call, Groups]:
         if number not in self._lightened:

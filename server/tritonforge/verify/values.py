@@ -63,6 +63,9 @@ ALONE: tuple[Family, ...] = (
 )
 """Families that fill whole tensors in inputs of their own."""
 
+ALONE_AGAIN: tuple[Family, ...] = ("large-maxima", "offset", "cancellation", "subnormal")
+"""Those of them that differ from dtype to dtype."""
+
 ALONG: tuple[Family, ...] = ("ascending", "powers-of-two")
 """Families that fill whole tensors in inputs that are there for their sizes: tails and strides show with them, too."""
 
