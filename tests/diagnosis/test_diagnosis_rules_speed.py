@@ -767,3 +767,43 @@ def test_a_warp_adds_up_integers_that_go_to_one_address():
     case = compiled_with(case, work=dataclasses.replace(case.compilation.work, lines={line: one}))
     (finding,) = found(case, "TF107")
     assert finding.evidence["atomic_time"].value == pytest.approx(8192 * 4096 / 32 * 0.6e-3, rel=0.01)
+
+
+# --- what an autotuner may choose otherwise -------------------------------------------------------------------------
+
+
+def tuned_case(configs: str, **more: object) -> Case:
+    """A matmul whose small tile came from an autotuner."""
+    case = matmul_case(32, 32)
+    source = matmul(32, 32).replace("@triton.jit", f'@triton.autotune(configs={configs}, key=["N"])\n@triton.jit')
+    kernel = kernel_of(source)
+    compilation = case.compilation
+    assert compilation is not None
+    assert compilation.work is not None
+    lines = {number + 1: line for number, line in compilation.work.lines.items()}  # below one more decorator
+    compilation = dataclasses.replace(compilation, work=dataclasses.replace(compilation.work, lines=lines))
+    return dataclasses.replace(case, kernel=kernel, compilation=compilation, **more)  # type: ignore[arg-type]
+
+
+TILES = '[triton.Config({"BM": 32, "BN": 32, "BK": 32}), triton.Config({"BM": 128, "BN": 128, "BK": 32})]'
+
+
+@pytest.mark.parametrize("configs", [TILES, "CONFIGS"])
+def test_a_tile_that_the_tuner_may_not_choose_is_no_warning(configs: str):
+    (finding,) = found(tuned_case(configs), "TF203")
+    assert finding.severity == "information"
+    assert finding.message.endswith("the autotuner may choose another one.")
+
+
+@pytest.mark.parametrize(
+    ("why", "case"),
+    [
+        ("there is no tuner", matmul_case(32, 32)),
+        ("there is one configuration", tuned_case('[triton.Config({"BM": 32, "BN": 32, "BK": 32})]')),
+        ("it ran with it", tuned_case(TILES, time=measured(900.0))),
+    ],
+)
+def test_a_tile_that_is_launched_is_a_warning(why: str, case: Case):
+    (finding,) = found(case, "TF203")
+    assert finding.severity == "warning", why
+    assert "autotuner" not in finding.message

@@ -30,8 +30,13 @@ from score_findings import Row
 FILE = Path(__file__).parents[1] / "data" / "findings" / "performance.json.xz"
 SAMPLE = decode(score_sample.Sample, json.loads(lzma.decompress(FILE.read_bytes())))
 ROWS = SAMPLE.kept.rows
-LOWERED = {"TF303 benchmarks/labelled/memory.py::sums_of_all:73"}
-"""Right at the first try, and a hint since: nothing that is known before a launch runs tells it from the wrong ones."""
+LOWERED = {
+    # Nothing that is known before a launch runs tells it from three that were wrong.
+    "TF303 benchmarks/labelled/memory.py::sums_of_all:73": "hint",
+    # The kernel is autotuned, and the recorded configuration need not be the one that is chosen.
+    "TF304 benchmarks/proof/kernels/swiglu.py::swiglu_kernel:17": "information",
+}
+"""Right at the first try, and told with less weight since."""
 
 
 def found(seen: score_sample.Seen) -> dict[str, Finding]:
@@ -58,7 +63,7 @@ def test_every_finding_was_measured_and_has_its_launch():
 def test_what_was_right_is_still_found(row: Row):
     severity = severity_of(row)
     if row.id in LOWERED:
-        assert severity == "hint"
+        assert severity == LOWERED[row.id]
         return
     assert severity in SEVERITIES[: SEVERITIES.index(row.finding.severity) + 1]
     # What is graver than it was is held to what a graver finding needs.

@@ -59,4 +59,4 @@ def _place(case: Case) -> Range:
     return next((place for place in places if place is not None), case.kernel.name_range)
 
 
-RULE = Rule("TF304", "block-too-small", "source", _look)
+RULE = Rule("TF304", "block-too-small", "source", _look, tunable=True)

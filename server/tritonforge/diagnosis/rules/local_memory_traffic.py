@@ -59,4 +59,4 @@ def _message(seen: Spill) -> str:
     )
 
 
-RULE = Rule("TF106", "local-memory-traffic", "launch", _look)
+RULE = Rule("TF106", "local-memory-traffic", "launch", _look, tunable=True)

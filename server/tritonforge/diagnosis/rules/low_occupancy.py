@@ -67,4 +67,4 @@ def _message(low: LowOccupancy) -> str:
     return f"{begin} because each takes {number(low.resources.shared_bytes)} bytes of shared memory{step}."
 
 
-RULE = Rule("TF301", "low-occupancy", "launch", _look)
+RULE = Rule("TF301", "low-occupancy", "launch", _look, tunable=True)

@@ -57,4 +57,4 @@ def _message(seen: Unpipelined) -> str:
     return f"The dots of this loop wait for {seen.loop.loads} loads{rounds}, and no copy runs ahead: {_WHY[seen.why]}."
 
 
-RULE = Rule("TF206", "not-pipelined", "compilation", _look)
+RULE = Rule("TF206", "not-pipelined", "compilation", _look, tunable=True)

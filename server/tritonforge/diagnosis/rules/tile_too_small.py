@@ -57,4 +57,4 @@ def _tile(small: SmallTile) -> str | None:
     return f"{small.tile[0]}×{small.tile[1]}" if small.tile is not None else None
 
 
-RULE = Rule("TF203", "tile-too-small", "source", _look)
+RULE = Rule("TF203", "tile-too-small", "source", _look, tunable=True)
