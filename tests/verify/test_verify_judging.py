@@ -225,6 +225,35 @@ class TestRule:
             want, got = [3.0 + 2**-9] * 16, [3.0] * 16
             assert judged(want, got, oracle, dtype="float16").count == refused
 
+    @pytest.mark.parametrize(
+        ("dtype", "eps", "oracle"),
+        [
+            ("float32", 2.0**-23, 1.78e-39),
+            ("float16", 2.0**-10, 1.1e-6),
+            ("bfloat16", 2.0**-7, 1.0e-39),
+            ("float64", 2.0**-52, 1.0e-320),
+        ],
+    )
+    def test_what_underflows_at_every_step_may_be_a_few_of_the_smallest_numbers_off(self, dtype, eps, oracle):
+        torch = pytest.importorskip("torch")
+        kind = getattr(torch, dtype)
+        smallest = torch.finfo(kind).tiny * torch.finfo(kind).eps
+        right = torch.tensor([oracle] * 16, dtype=torch.float64)
+        want = right.to(kind).double()
+        for steps in (-2, -1, 1, 2):
+            assert not judged(want, want + steps * smallest, right, dtype=dtype, eps=eps).count, steps
+        assert judged(want, want + 20 * smallest, right, dtype=dtype, eps=eps).count == 16
+
+    @pytest.mark.parametrize(("dtype", "oracle"), [("float16", 1.1e-6), ("bfloat16", 1.0e-39)])
+    def test_the_smallest_numbers_of_a_narrow_output_are_no_excuse_for_wider_arithmetic(self, dtype, oracle):
+        torch = pytest.importorskip("torch")
+        kind = getattr(torch, dtype)
+        smallest = torch.finfo(kind).tiny * torch.finfo(kind).eps
+        right = torch.tensor([oracle] * 16, dtype=torch.float64)
+        want = right.to(kind).double()
+        assert not judged(want, want, right, dtype=dtype).count
+        assert judged(want, want + 2 * smallest, right, dtype=dtype).count == 16
+
     def test_an_error_that_is_small_but_everywhere_is_refused_in_norm(self, noise):
         oracle = noise(64, 64) + 6
         want = oracle + noise(64, 64, seed=1) * 1e-4
