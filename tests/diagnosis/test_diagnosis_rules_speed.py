@@ -758,6 +758,12 @@ def test_relaxed_atomics_that_nobody_waits_for_are_hidden_behind_the_rest():
     assert found(adding_case(ordering="relaxed", result_used=True), "TF107") != []
 
 
+def test_atomics_of_a_tiny_launch_are_not_worth_a_word():
+    case = dataclasses.replace(adding_case(rows=64), prediction=predicted(50.0, "latency", dram=0.3, latency=47.0))
+    assert found(case, "TF107") != []
+    assert found(dataclasses.replace(case, prediction=predicted(3.5, "launch", launch=3.0)), "TF107") == []
+
+
 def test_a_warp_adds_up_integers_that_go_to_one_address():
     case = adding_case(operation="add", dtype="i32", distinct=1)
     line = line_of(ADD, "tl.atomic_add")

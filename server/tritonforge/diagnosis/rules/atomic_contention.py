@@ -9,12 +9,13 @@ from tritonforge.diagnosis.counted import metric
 from tritonforge.diagnosis.finding import evidence, gain_of, microseconds, number, percent
 from tritonforge.diagnosis.rules.rule import Observation, Rule
 from tritonforge.diagnosis.signals.atomics import Contention, contention
+from tritonforge.diagnosis.signals.launching import launch_bound
 from tritonforge.diagnosis.signals.roofline import is_measured_near_roofline
 
 
 def _look(case: Case) -> Iterable[Observation]:
     seen = contention(case)
-    if seen is None or is_measured_near_roofline(case):
+    if seen is None or is_measured_near_roofline(case) or launch_bound(case) is not None:
         return
     time_us, rest = case.time_us, seen.floor_us
     yield Observation(
