@@ -62,10 +62,16 @@ def samples_of(recordings: Iterable[Recording]) -> list[Sample]:
     return found
 
 
-def fit(samples: Sequence[Sample], names: Sequence[str] = FREE, start: Constants = START) -> Constants:
+def fit(
+    samples: Sequence[Sample],
+    names: Sequence[str] = FREE,
+    start: Constants = START,
+    begin: Constants | None = None,
+) -> Constants:
     """Return `start` with the constants of these names changed to what fits the samples best.
 
-    Levenberg and Marquardt's method in the logarithms of the constants, with Huber's weights.
+    Levenberg and Marquardt's method in the logarithms of the constants, with Huber's weights. `start` is what constants
+    that the data say nothing about keep; the search begins there too, or at `begin`.
     """
     counts = Counter(sample.group for sample in samples)
     share = [1 / (counts[s.group] * len(counts)) for s in samples]
@@ -84,7 +90,7 @@ def fit(samples: Sequence[Sample], names: Sequence[str] = FREE, start: Constants
         data = sum(w * _huber(e) for w, e in zip(share, errors, strict=True))
         return data + PRIOR**2 * sum(d * d for d in away(constants))
 
-    now = start
+    now = begin or start
     error = errors(now)
     value = loss(now, error)
     damping = 1e-3

@@ -7,6 +7,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from statistics import median
+from typing import Protocol
 
 from tritonforge.diagnosis.assessment import assess
 from tritonforge.domain.candidate import Suggestion
@@ -143,7 +144,14 @@ async def measure_promising(search: Search, compiled: Sequence[Attempt]) -> None
             search.drop(attempt, "predicted to be slower; not measured")
 
 
-def may_win(attempt: Attempt, measured: Sequence[Attempt]) -> bool:
+class Timed(Protocol):
+    """A version with a predicted and, perhaps, a measured time."""
+
+    def time_us(self, *, measured: bool) -> float:
+        """Return the time in µs, infinite when it is not known."""
+
+
+def may_win(attempt: Timed, measured: Sequence[Timed]) -> bool:
     """Tell whether an attempt may still be faster than all that were measured, as far as the model can be trusted.
 
     The model's error has a part that all versions of one kernel share: the median of measured over predicted times. The

@@ -14,10 +14,10 @@ from tritonforge.prediction.traffic import Footprint
 
 OVERLAP = FITTED.overlap
 """Parts run side by side, but not perfectly: they add up as a norm of this power (1: their sum, ∞: the largest)."""
-LOWEST, HIGHEST = 0.65, 2.0
+LOWEST, HIGHEST = 0.70, 1.85
 """The interval, as shares of the predicted time. Of the configurations of kernels that the constants were not fitted to
 95 % lie in it, and at least 75 % of any one kernel's (see docs/prediction.md)."""
-RELATIVE_LOWEST = 0.78
+RELATIVE_LOWEST = 0.80
 """The same among configurations of one kernel: measured over predicted, relative to that kernel's median, is at least
 this for 95 % of them. What is predicted to be slower than the best by more cannot be expected to beat it."""
 SPREAD_GUESSED = 4.0
