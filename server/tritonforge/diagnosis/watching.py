@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from tritonforge.diagnosis.assessment import Assessed
+from tritonforge.diagnosis.assessment import Assessed, together
 from tritonforge.diagnosis.compiled_calls import CompiledCalls
 from tritonforge.domain.faults import Fault
 from tritonforge.domain.kernel import Kernel
@@ -34,25 +34,27 @@ async def watched(
 ) -> tuple[Assessed, ...]:
     """Return `assessed` with what was seen of `kernel` in the calls that are small enough to be interpreted.
 
-    The first few of them, each for a few seconds. A call that cannot be interpreted adds nothing; one that `earlier`
-    knows what was seen of, or that another kernel of the same run has had interpreted, is not interpreted again.
+    The first few of them, as many at once as there are lanes, each for a few seconds. A call that cannot be interpreted
+    adds nothing; one that `earlier` knows what was seen of, or that another kernel of the same run has had interpreted,
+    is not interpreted again.
     """
-    small = [call for call in calls if is_small(call)][:_MOST_CALLS]
-    faults: dict[Fault, None] = {}
     archs = {one.compilation.arch for one in assessed}
-    for call in small:
+
+    async def seen_in(call: Call) -> Sequence[Fault]:
         known = earlier.find_faults(program, kernel, call) if earlier is not None else None
         if known is not None:
-            faults |= dict.fromkeys(known)
-            continue
+            return known
         look = partial(_seen, session, program, call)
         found = await (earlier.interpreted_once(program, call, look) if earlier is not None else look())
         if found is None:
-            continue
+            return ()
         own = [fault for fault in found.faults if _is_of(fault, kernel)]
-        faults |= dict.fromkeys(own)
         if earlier is not None:
             earlier.keep_faults(program, kernel, call, archs, own)
+        return own
+
+    small = [call for call in calls if is_small(call)][:_MOST_CALLS]
+    faults = dict.fromkeys(fault for found in await together(map(seen_in, small)) for fault in found)
     if not faults:
         return tuple(assessed)
     seen = tuple(faults)
