@@ -88,8 +88,73 @@ print("same")
 """
 
 
-def test_blocks_are_combined_as_their_elements_would_be_and_in_their_order(tmp_path):
-    (tmp_path / "program.py").write_text(PROGRAM)
+RUNNING = """
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+import tritonforge.worker.interpreter.combining as combining
+
+
+@triton.jit
+def running(x, s, p, kept, A: tl.constexpr, BACK: tl.constexpr, R: tl.constexpr, C: tl.constexpr):
+    at = tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :]
+    v = tl.load(x + at)
+    tl.store(s + at, tl.cumsum(v, A, reverse=BACK))
+    tl.store(p + at, tl.cumprod(v, A, reverse=BACK))
+    tl.store(kept + at, v)
+
+
+def run(x, axis=1, back=False):
+    s, p, kept = (torch.empty_like(x) for _ in range(3))
+    running[(1,)](x, s, p, kept, axis, back, *x.shape)
+    assert torch.equal(kept, x)
+    return s, p
+
+
+def want(x, axis, back, dtype=torch.float64):
+    x = (x.flip(axis) if back else x).to(dtype)
+    found = x.cumsum(axis, dtype=dtype), x.cumprod(axis, dtype=dtype)
+    return [one.flip(axis) if back else one for one in found]
+
+
+def error(got, right):
+    return float(((got.double() - right) / right).abs().max())
+
+
+combining.install()
+torch.manual_seed(0)
+for shape in ((8, 16), (1, 32), (32, 1), (1, 1)):
+    for axis in (0, 1):
+        for back in (False, True):
+            for dtype, eps in ((torch.float64, 1e-12), (torch.float32, 1e-5), (torch.float16, 2e-2)):
+                x = (torch.rand(shape) + 0.5).to(dtype)
+                for got, right in zip(run(x, axis, back), want(x, axis, back)):
+                    assert got.dtype == dtype and error(got, right) < eps, (shape, axis, back, dtype)
+            x = torch.randint(-(1 << 30), 1 << 30, shape, dtype=torch.int32)
+            for got, right in zip(run(x, axis, back), want(x, axis, back, torch.int32)):
+                assert torch.equal(got, right), (shape, axis, back)
+
+# A tree of n terms loses log2(n) roundings of a sum; one after the other, equal terms lose in one direction.
+x = torch.full((1, 4096), 0.1)
+right = want(x, 1, False)[0]
+lost, before = error(run(x)[0], right), error(torch.from_numpy(np.cumsum(x.numpy(), 1)), right)
+assert lost < 12 * 2**-24, (lost, before)
+assert before > 8 * lost, (lost, before)
+
+# A product has a rounding for each term either way, but a tree of equal terms squares again and again.
+x = torch.full((1, 4096), 1.0003)
+product, squared = run(x)[1][0], x[0, 0]
+for k in range(13):
+    assert product[2**k - 1] == squared, k
+    squared = squared * squared
+print("as a tree")
+"""
+
+
+def said_by(program: str, tmp_path) -> str:
+    (tmp_path / "program.py").write_text(program)
     done = subprocess.run(
         [sys.executable, "program.py"],
         cwd=tmp_path,
@@ -98,4 +163,13 @@ def test_blocks_are_combined_as_their_elements_would_be_and_in_their_order(tmp_p
         text=True,
         check=False,
     )
-    assert done.stdout.strip() == "same", done.stderr
+    assert not done.returncode, done.stderr
+    return done.stdout.strip()
+
+
+def test_blocks_are_combined_as_their_elements_would_be_and_in_their_order(tmp_path):
+    assert said_by(PROGRAM, tmp_path) == "same"
+
+
+def test_running_sums_and_products_are_as_exact_as_those_of_a_tree(tmp_path):
+    assert said_by(RUNNING, tmp_path) == "as a tree"
