@@ -26,6 +26,16 @@ def beyond_int32():
     return Direct("softmax_kernel", (2,), (out, x, 2**30, 96, 3, 96), {"BLOCK_SIZE": 128}, fill)
 
 
+def output_apart():
+    """A launch whose output rows are apart, which the host function never makes."""
+    x, out = randn(6, 50), spread(torch.zeros(6, 50), (64, 1))
+
+    def fill(out, x, *_):
+        out.copy_(torch.softmax(x.double(), dim=1))
+
+    return Direct("softmax_kernel", (6,), (out, x, 50, 64, 6, 50), {"BLOCK_SIZE": 64}, fill)
+
+
 def infinities():
     x = randn(5, 37)
     x[0, 3] = -math.inf
@@ -49,4 +59,5 @@ INPUTS = {
     "long-rows": lambda: (randn(2, 5000),),
     "half": lambda: (randn(6, 200, dtype=torch.float16),),
     "beyond-int32": beyond_int32,
+    "output-apart": output_apart,
 }

@@ -27,6 +27,8 @@ DEVICE = Limits(seconds=120.0, memory_bytes=64 << 30)
 """A process that uses a GPU maps far more memory than it fills."""
 _FIRST = 2
 """Inputs that run before the others are spread over lanes: most wrong candidates fail on these."""
+_MOST = 24
+"""Inputs of one job, whose time is limited."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +84,12 @@ class Comparer:
         """
         if planned and planned[0].place.where == "device":
             return await self._run_on_device(planned, precision)
-        lanes = max(1, self.worker.hello.lanes)
-        if lanes == 1 or len(planned) <= _FIRST:
-            return await self._run(planned)
         ran = await self._run(planned[:_FIRST])
-        if not ran.failed:
-            rest = planned[_FIRST:]
-            await self._spread([rest[lane::lanes] for lane in range(min(lanes, len(rest)))], ran)
+        rest = planned[_FIRST:]
+        if rest and not ran.failed:
+            jobs = max(1, self.worker.hello.lanes)
+            jobs *= -(-len(rest) // (jobs * _MOST))
+            await self._spread([rest[job::jobs] for job in range(min(jobs, len(rest)))], ran)
         return ran
 
     async def _spread(self, shares: Sequence[Sequence[Planned]], ran: Ran) -> None:

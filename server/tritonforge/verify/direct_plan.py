@@ -16,7 +16,7 @@ from typing import Literal
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import RecordedLaunch, Scalar, Tensor, tensors_of
 from tritonforge.verify.direct_grid import Axis, axes_of, integers, read_by_grid, site_of
-from tritonforge.verify.direct_strides import dimension_of, is_fresh, is_stride, owner_of
+from tritonforge.verify.direct_strides import is_stride, owner_of
 from tritonforge.verify.resizing import SMALLEST
 
 Layout = Literal["rows", "tight", "elements", "transposed"]
@@ -78,8 +78,6 @@ class Plan:
     """Of each tensor argument, without extents of one and what is broadcast."""
     strided: tuple[str, ...]
     """The tensors whose strides the kernel is told."""
-    fresh: Mapping[str, tuple[str, int]]
-    """Strides that stay dense, with their tensor and dimension: of outputs that the host function makes, contiguous."""
 
     @cached_property
     def recorded(self) -> Mapping[str, int]:
@@ -179,18 +177,7 @@ class Plan:
             apart = 0 if how in ("rows", "tight") or (first and how == "transposed") else 1
             out.update({s: start + apart * i for i, s in enumerate(own)})
             top[stride] = max(out[s] for s in own)
-        out.update({s: self._dense(name, axis, sizes) for s, (name, axis) in self.fresh.items()})
         return out, top
-
-    def _dense(self, name: str, axis: int, sizes: Sizes) -> int:
-        """Return the stride of a dimension of a contiguous tensor; equal extents are the sizes in their order."""
-        shape = next(v.shape for n, v in self.launch.arguments if n == name and isinstance(v, Tensor))
-        step = 1
-        for at in range(axis + 1, len(shape)):
-            fitting = [s for s in self.sizes if self.recorded[s] == shape[at]]
-            rank = len(fitting) - 1 - shape[at + 1 :].count(shape[at])
-            step *= sizes[fitting[max(rank, 0)]] if fitting else self.shortened(shape[at])
-        return step
 
     def shortened(self, extent: int) -> int:
         """Return what becomes of an extent that is no size: shorter where the kernel is not told it."""
@@ -263,8 +250,6 @@ def plan_of(kernel: Kernel, launch: RecordedLaunch, evidence: Sequence[RecordedL
             others.append(name)
     owners = {s: owner_of(s, texts, tensors) for s in strides}
     known_owners = all(owners.values())
-    made = {s: t for s, t in owners.items() if t and is_fresh(tensors[t])}
-    fresh = {s: (t, dimension_of(s, texts, tensors[t], values[s])) for s, t in made.items()}
     given = [(name, v.value) for name, v in launch.arguments if isinstance(v, Scalar)]
     meaning = {p.name for p in kernel.parameters if p.role == "meaning" and p.name not in kernel.heuristics}
     chosen = [(name, v.value) for name, v in launch.constexprs if isinstance(v, Scalar) and name in meaning]
@@ -281,7 +266,6 @@ def plan_of(kernel: Kernel, launch: RecordedLaunch, evidence: Sequence[RecordedL
         tile=max(_LEAST_TILE, min(tile, LARGEST_TILE)),
         dimensions={name: _dimensions(t, known) for name, t in tensors.items()},
         strided=tuple(dict.fromkeys(owners.values())) if known_owners else tuple(tensors),
-        fresh=fresh,
     )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Tensor
-from tritonforge.verify.resizing import SMALLEST, is_unset
+from tritonforge.verify.resizing import SMALLEST
 
 
 def owner_of(stride: str, texts: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
@@ -20,21 +19,6 @@ def owner_of(stride: str, texts: Mapping[str, str], tensors: Mapping[str, Tensor
     named = [name for name, stem in stems.items() if stem in words]
     initial = [name for name, stem in stems.items() if words[0] == "stride" and words[-1][:1] == stem[:1]]
     return next((found[0] for found in (named, initial) if len(found) == 1), "")
-
-
-def dimension_of(stride: str, texts: Mapping[str, str], tensor: Tensor, value: int) -> int:
-    """Return the dimension of its tensor that a stride is of."""
-    axis = texts.get(stride, "").partition(".stride(")[2].rstrip(")")
-    if axis.removeprefix("-").isdigit():
-        return int(axis) % len(tensor.shape)
-    return tensor.strides.index(value) if value in tensor.strides else 0
-
-
-def is_fresh(tensor: Tensor) -> bool:
-    """Tell an output that the host function made, contiguous, from a tensor that it was given."""
-    steps = [math.prod(tensor.shape[i + 1 :]) for i in range(len(tensor.shape))]
-    dense = all(n == 1 or s == step for n, s, step in zip(tensor.shape, tensor.strides, steps, strict=True))
-    return is_unset(tensor) and dense
 
 
 def is_stride(kernel: Kernel, name: str, value: int, text: str) -> bool:
