@@ -124,7 +124,7 @@ async def _resizable(
 async def lightened(call: Call, groups: Groups, self_check: SelfCheck) -> tuple[Call, Groups]:
     """Return the call with less of what is no size (samples, heads), and what its sizes then cost.
 
-    Both are as given where inputs do not take long to interpret.
+    Both are as given where inputs do not take long to interpret, or not all sizes can be small.
     """
     if groups.operations <= _HEAVY:
         return call, groups
@@ -134,7 +134,11 @@ async def lightened(call: Call, groups: Groups, self_check: SelfCheck) -> tuple[
         (place,) for group in meanings(call, groups) for place in group if place.axis >= 0 and place.size > _FEW
     ]
     found += [group for group in meanings(call, groups) if len(group) > 1 and group[0].size > _FEW]
-    now, most, changed = call, groups.operations, dict[Place, int]()
+    # What saves is told on the same sizes: `groups.operations` may be those of a run whose sizes were equal.
+    (before,) = await self_check([resize(call, base, seed=1)])
+    if before.status == "original-failed":
+        return call, groups
+    now, most, changed = call, before.operations, dict[Place, int]()
     for group in found[:_MAX_LIGHTER]:
         wanted = {**changed, **dict.fromkeys(group, _FEW)}
         (outcome,) = await self_check([resize(call, {**base, **wanted}, seed=1)])

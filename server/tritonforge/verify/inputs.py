@@ -96,7 +96,8 @@ def variations(
         again: another call of the same function has every family in a tensor of its own. Here a mosaic has them, and
             only what arithmetic in another type may lose fills whole tensors.
     """
-    made = _Made(lighter or call, groups, tile, seed)
+    light = lighter or call
+    made = _Made(light, groups, tile, seed)
     if not groups.groups:
         return _as_recorded(made)
     little = small(groups)
@@ -127,8 +128,8 @@ def variations(
     for index in crossing[:_MAX_EVEN] if len(crossing) > 1 else ():
         sizes = [aligned if at == index else size for at, size in enumerate(least)]
         made.add(sizes, "one size that divides evenly, the others do not")
-    scalars = other_scalars(call)
-    for about, changed in (*((("other factors", scalars),) if scalars else ()), *flipped_flags(call)[:_MAX_FLAGS]):
+    scalars = other_scalars(light)
+    for about, changed in (*((("other factors", scalars),) if scalars else ()), *flipped_flags(light)[:_MAX_FLAGS]):
         made.add(least, about, changed)
     made.add([1] * len(little), "one element")
     if 1 < len(little) <= _MAX_SINGLES:
