@@ -23,9 +23,12 @@ from tritonforge.domain.messages import (
     Program,
     Sanitize,
     SanitizeResult,
+    Tolerance,
 )
 from tritonforge.jobs import JobError
 from tritonforge.verify import Gate, Place, read_id
+from tritonforge.verify.comparing import Comparer, Planned
+from tritonforge.verify.inputs import Variation
 
 TEXT = """import torch
 import triton
@@ -139,7 +142,28 @@ def test_every_input_runs_once_whatever_the_lanes(lanes):
     inputs = [call for request in worker.compared() for call in request.inputs]
     assert verdict.accepted
     assert len(inputs) == len({call.seed for call in inputs}) == sum("equal" in text for text in verdict.inputs)
-    assert len(worker.compared()) == (1 if lanes == 1 else 1 + lanes)
+    first, *rest = (len(request.inputs) for request in worker.compared())
+    assert first == 2
+    assert max(rest[:lanes]) - min(rest[:lanes]) <= 1
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_no_job_has_more_inputs_than_its_time_is_for(lanes):
+    worker = Scripted(lambda *_: EQUAL, lanes)
+    planned = [Planned(Place("call", 0, i), Variation(replace(CALL, seed=i), "")) for i in range(200)]
+    ran = asyncio.run(Comparer(worker, ORIGINAL, LARGER, Tolerance()).run(planned, Precision(2.0**-23)))
+    sizes = [len(request.inputs) for request in worker.compared()]
+    assert sorted(one.place.index for one in ran.tried) == list(range(200))
+    assert sizes[0] == 2
+    assert 12 < max(sizes) <= 24
+    assert max(sizes[1:]) - min(sizes[1:]) <= 1
+
+
+def test_the_original_is_asked_what_it_allows_only_for_what_passes_the_first_inputs():
+    for outcome, asked in ((InputOutcome("different", "wrong", outputs=1), False), (EQUAL, True)):
+        worker = Scripted(lambda *_, outcome=outcome: outcome)
+        checked(worker)
+        assert any(one.candidate == ORIGINAL and one.runs == "again" for one in worker.requests) is asked
 
 
 def test_over_several_lanes_the_first_failing_input_of_the_plan_is_told():
@@ -167,11 +191,12 @@ def test_a_replay_id_names_the_input_and_runs_it_first():
 def test_a_replayed_input_that_passes_now_is_followed_by_the_whole_check():
     worker = Scripted(lambda *_: EQUAL)
     verdict = checked(worker, first=Place("call", 0, 3)).verdict
-    first, rest = worker.compared()
+    first, *rest = worker.compared()
+    others = [call for request in rest for call in request.inputs]
     assert verdict.accepted
     assert len(first.inputs) == 1
-    assert first.inputs[0] not in rest.inputs
-    assert len(verdict.inputs) >= 1 + len(rest.inputs)
+    assert first.inputs[0] not in others
+    assert sum("equal" in text for text in verdict.inputs) == 1 + len(others)
 
 
 def test_an_id_of_an_input_that_there_is_not_repeats_the_whole_check():

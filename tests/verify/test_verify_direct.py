@@ -73,9 +73,9 @@ RIGHT = {
     "the kernel itself": ("", ""),
     "another loop tile": ("B=32", "B=64"),
     "a sum in another order": ("tl.sum(total)", "tl.sum(tl.reshape(total, (4, B // 4)).trans())"),
-    "the layout of what the host makes": ("r * so0 + c * so1", "r * N + c"),
 }
 WRONG = {
+    "the layout of what the host makes": ("r * so0 + c * so1", "r * N + c"),
     "a stride of one, hard-coded": ("c * sx1, mask=c < N, other=0.0)\n        tl.store", "c, mask=c < N, other=0.0)\n        tl.store"),
     "a stride that is ignored": ("total += tl.load(x + r * sx0", "total += tl.load(x + r * N"),
     "sizes taken to be divisible": ("(v - mean) * factor + shift, mask=c < N)", "(v - mean) * factor + shift)"),
