@@ -85,6 +85,11 @@ class Plan:
         return integers(self.launch)
 
     @cached_property
+    def told(self) -> frozenset[int]:
+        """The integers that the kernel is told, but for strides."""
+        return frozenset(value for name, value in self.recorded.items() if name not in self.strides)
+
+    @cached_property
     def whole(self) -> frozenset[str]:
         """The sizes that count programs."""
         return frozenset(axis.grows for axis in self.axes if axis.whole)
@@ -143,12 +148,14 @@ class Plan:
 
         def options(extent: int) -> tuple[int, ...]:
             found = {sizes[s] for s in sizes if self.recorded[s] == extent}
-            # A head of two halves, of which the kernel is told one.
-            found = found or {
-                sizes[s] * (extent // self.recorded[s])
-                for s in sizes
-                if self.recorded[s] >= SMALLEST and extent in range(0, _PARTS * self.recorded[s] + 1, self.recorded[s])
-            }
+            if not found and extent not in self.told:
+                # A head of two halves, of which the kernel is told one.
+                found = {
+                    sizes[s] * (extent // self.recorded[s])
+                    for s in sizes
+                    if self.recorded[s] >= SMALLEST
+                    and extent in range(0, _PARTS * self.recorded[s] + 1, self.recorded[s])
+                }
             return tuple(sorted(found)) or (self.shortened(extent),)
 
         return [(options(d.extent), d.stride) for d in self.dimensions[name]]
@@ -182,8 +189,7 @@ class Plan:
     def shortened(self, extent: int) -> int:
         """Return what becomes of an extent that is no size: shorter where the kernel is not told it."""
         rows = {axis.rows: axis.few for axis in self.axes if axis.rows}
-        told = {value for name, value in self.recorded.items() if name not in self.strides}
-        return rows.get(extent, extent if extent < SMALLEST or extent in told else min(extent, UNTOLD))
+        return rows.get(extent, extent if extent < SMALLEST or extent in self.told else min(extent, UNTOLD))
 
     def _needed(self, stride: int, sizes: Sizes, top: Mapping[int, int]) -> int:
         needed = 1

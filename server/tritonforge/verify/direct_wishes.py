@@ -56,7 +56,7 @@ def unchecked(
         if any(b not in uneven for b in follows):
             # What each program leaves in a place of its own (partial sums) follows the grid.
             more, many = (programs[at] - programs[0] for at in (1 + 2 * index, 2 + 2 * index))
-            uneven = [b for b in uneven if (far[b] - first[b]) * more != (near[b] - first[b]) * many]
+            uneven = [b for b in uneven if not many or (far[b] - first[b]) * more != (near[b] - first[b]) * many]
         # A buffer that is as long as this size, and no other, has to follow it.
         alone = [s for s in plan.sizes if plan.recorded[s] == plan.recorded[size]] == [size]
         own = [b for b, ds in plan.dimensions.items() if alone and any(d.extent == plan.recorded[size] for d in ds)]
