@@ -43,8 +43,9 @@ class Sample:
 
     @cached_property
     def group(self) -> str:
-        """What is left out together: the kernel at any size."""
-        return self.kernel
+        """What is left out together: the jitted function, with whatever types, layouts and sizes it is called."""
+        assert self.point.launch is not None
+        return self.point.launch.kernel
 
 
 def samples_of(recordings: Iterable[Recording]) -> list[Sample]:
@@ -73,8 +74,8 @@ def fit(
     Levenberg and Marquardt's method in the logarithms of the constants, with Huber's weights. `start` is what constants
     that the data say nothing about keep; the search begins there too, or at `begin`.
     """
-    counts = Counter(sample.group for sample in samples)
-    share = [1 / (counts[s.group] * len(counts)) for s in samples]
+    counts = Counter(sample.kernel for sample in samples)
+    share = [1 / (counts[s.kernel] * len(counts)) for s in samples]
 
     def errors(constants: Constants) -> list[float]:
         return [math.log(s.predicted(constants).time_us / s.time_us) for s in samples]
@@ -158,7 +159,7 @@ def leave_one_out(
     start: Constants = START,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Mapping[str, Constants]:
-    """Fit once for each kernel, to all others: returns the constants to judge that kernel by."""
+    """Fit once for each jitted function, to all others: returns the constants to judge it by."""
     found = {}
     for left_out in dict.fromkeys(s.group for s in samples):
         found[left_out] = fit([s for s in samples if s.group != left_out], names, start)

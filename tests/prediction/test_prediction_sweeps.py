@@ -62,8 +62,9 @@ def test_the_published_scores_are_those_of_the_model_as_it_is():
 
 def test_a_fold_is_what_fitting_without_its_kernel_gives():
     # Started where it ended: it stays there, and would move if its kernel had been among what was fitted.
-    name = "attention_backward"
-    without = [s for s in samples() if s.kernel != name]
+    name = "matmul_kernel"  # three of the sweeps are this function with other types and layouts
+    without = [s for s in samples() if s.group != name]
+    assert len({s.kernel for s in samples()} - {s.kernel for s in without}) == 3
     found = fit(without, start=START, begin=folds()[name])
     for constant in FREE:
         assert getattr(found, constant) == pytest.approx(getattr(folds()[name], constant), rel=0.03), constant
@@ -87,24 +88,24 @@ def test_the_interval_holds_what_it_says_for_kernels_that_were_left_out():
     inside = {}
     relative = []
     for sample in samples():
-        found = sample.predicted(folds()[sample.kernel])
+        found = sample.predicted(folds()[sample.group])
         assert found.interval == pytest.approx((found.time_us * LOWEST, found.time_us * HIGHEST), rel=1e-6)
         inside.setdefault(sample.kernel, []).append(found.interval[0] <= sample.time_us <= found.interval[1])
     assert sum(map(sum, inside.values())) / len(samples()) >= 0.93
     assert min(sum(hits) / len(hits) for hits in inside.values()) >= 0.7
     for kernel, hits in inside.items():
         here = [s for s in samples() if s.kernel == kernel]
-        ratios = sorted(s.time_us / s.predicted(folds()[kernel]).time_us for s in here)
+        ratios = sorted(s.time_us / s.predicted(folds()[s.group]).time_us for s in here)
         relative += [ratio / ratios[len(hits) // 2] for ratio in ratios]
     assert sum(ratio >= RELATIVE_LOWEST for ratio in relative) / len(relative) >= 0.94
 
 
 def test_a_search_in_predicted_order_is_shorter_than_at_random_on_most_kernels_and_finds_the_best():
     shorter, losses = 0, []
-    for kernel in folds():
+    for kernel in dict.fromkeys(s.kernel for s in samples()):
         here = [s for s in samples() if s.kernel == kernel]
         measured = [s.time_us for s in here]
-        predicted = [s.predicted(folds()[kernel]).time_us for s in here]
+        predicted = [s.predicted(folds()[s.group]).time_us for s in here]
         order = sorted(range(len(here)), key=lambda i: predicted[i])
         best = min(measured)
         model = next(n for n, i in enumerate(order, 1) if measured[i] <= 1.05 * best)
