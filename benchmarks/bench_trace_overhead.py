@@ -5,10 +5,11 @@
 
 Two ways, `--how`:
 
-- processes: a pair is two fresh processes that run the same loop, one traced and one alone. Both are warmed up, and
-  then take turns: one makes a block of steps while the other waits, so that what else the machine does hits both. All
-  that tracing does is in it, and also that two processes of the same program differ by some percent, traced or not.
-  With `--cores 2 3` both run on the same two cores, at the same addresses and with the same hashes, so that they differ
+- processes: a pair is two fresh processes that run the same loop, one traced and one alone, and a third one, alone too.
+  All are warmed up, and then take turns: one makes a block of steps while the others wait, so that what else the
+  machine does hits all. All that tracing does is in it, and also that two processes of the same program differ by some
+  percent, traced or not: by how much, the third one tells (`control`, over the other that is alone).
+  With `--cores 2 3` all run on the same two cores, at the same addresses and with the same hashes, so that they differ
   less.
 - inside: one traced process, in which blocks of steps with counted launches and with Triton's own launchers take turns.
   That is what a launch costs once it was seen, and differs by less than 1 % where nothing is traced.
@@ -190,6 +191,10 @@ def take_turns_inside(torch: Any, step: Callable[[], object], steps: int) -> Non
 PINNED: list[int] = []
 """The cores that processes run on, everywhere when empty."""
 
+PROCESSES = ("alone", "traced", "alone too")
+EMPTY = {"launches": [], "calls": [], "failures": []}
+"""The report of a process that nobody traced."""
+
 LOOPS: dict[str, Callable[[Any], Any]] = {"training": training, "inference": inference}
 
 
@@ -233,21 +238,27 @@ def measured(name: str, pairs: int, steps: int, folder: Path) -> Iterator[dict[s
     """Measure a loop; yields what is known of it after each pair."""
     report = folder / f"{name}.json"
     found: list[list[Turn]] = []
+    controls: list[list[Turn]] = []
     first = Running(name)  # compiles, so that none of those that are measured does
     first.answer()
     first.end()
-    for _ in range(pairs):
-        both = {False: Running(name), True: Running(name, report)}
-        for process in both.values():
+    for pair in range(pairs):
+        order = PROCESSES if pair % 2 else PROCESSES[::-1]  # what starts last must not always be the same
+        running = {who: Running(name, report if who == "traced" else None) for who in order}
+        for process in running.values():
             process.answer()
         turns: list[Turn] = []
-        for i in range(max(1, steps // BLOCK)):
-            blocks = {traced: both[traced].block() for traced in (i % 2 == 1, i % 2 == 0)}
-            turns.append((blocks[False], blocks[True]))
-        for process in both.values():
+        control: list[Turn] = []
+        for turn in range(max(1, steps // BLOCK)):
+            at = turn % len(PROCESSES)
+            blocks = {who: running[who].block() for who in (*PROCESSES[at:], *PROCESSES[:at])}
+            turns.append((blocks["alone"], blocks["traced"]))
+            control.append((blocks["alone"], blocks["alone too"]))
+        for process in running.values():
             process.end()
         found.append(turns)
-        yield summary(found, json.loads(report.read_text()))
+        controls.append(control)
+        yield {**summary(found, json.loads(report.read_text())), "control": summary(controls, EMPTY)["median"]}
 
 
 def measured_inside(name: str, pairs: int, steps: int, folder: Path) -> Iterator[dict[str, Any]]:
@@ -355,6 +366,8 @@ def said(result: dict[str, Any]) -> str:
         cost = (result[name]["ratios"][-1] - 1) * alone * 1e3 / result["launches_a_step"]
         found = f"{name} alone {alone:.3f} ms, traced {traced:.3f}, side by side {result[name]['ratios'][-1]:.4f}"
         parts.append(f"{found}, {cost:.2f} us a launch")
+    if "control" in result:
+        parts.append(f"two alone {result['control']['ratios'][-1]:.4f}")
     return "; ".join(parts)
 
 
