@@ -240,7 +240,9 @@ class Checking:
     async def _other_meaning(self) -> str:
         """Say why direct launches say nothing of this candidate after all, empty where they do."""
         mine, theirs = self.originals.kernel, self.candidate_kernel or self._same_kernel()
-        agreed = [one.variation.call for one in self.evidence.tried if one.place.where == "call" and not one.failed]
+        through_host = [one for one in self.evidence.tried if one.place.where == "call"]
+        # What the original does not take launches nothing, or not all there is.
+        agreed = [one.variation.call for one in through_host if one.outcome.status == "equal" and one.outcome.outputs]
         if mine is None or theirs is None or not agreed:
             return ""
         return await other_meaning(
