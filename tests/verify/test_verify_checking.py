@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tritonforge.analysis import analyze
 from tritonforge.domain.coverage import KernelCoverage
 from tritonforge.domain.launch import Call, CallSite, RecordedLaunch, Scalar, Tensor
 from tritonforge.domain.messages import (
@@ -26,9 +27,11 @@ from tritonforge.domain.messages import (
     Tolerance,
 )
 from tritonforge.jobs import JobError
-from tritonforge.verify import Gate, Place, read_id
+from tritonforge.verify import Gate, Place, checking, read_id
 from tritonforge.verify.comparing import Comparer, Planned
 from tritonforge.verify.inputs import Variation
+from tritonforge.verify.judgement import Evidence, Tried
+from tritonforge.verify.originals import Originals
 
 TEXT = """import torch
 import triton
@@ -351,3 +354,24 @@ def test_a_sanitiser_that_finds_nothing_or_is_not_there_accepts():
     absent = sanitised(((), (), False))
     assert (absent.accepted, absent.checks["sanitiser"]) == (True, "skipped: there is no compute-sanitizer")
     assert sanitised((("a race",), (), True), on_device=False).accepted
+
+
+def test_what_a_buffer_means_is_asked_on_an_input_that_the_original_takes(monkeypatch):
+    asked = []
+
+    async def meaning(_worker, _original, _candidate, call, *_, **__):
+        asked.append(call)
+        return "it means something else"
+
+    monkeypatch.setattr(checking, "other_meaning", meaning)
+    kernel = analyze(TEXT, "k.py").kernels[0]
+    failed = InputOutcome("original-failed", "no tails here")
+    calls = [replace(CALL, seed=seed) for seed in range(3)]
+    evidence = Evidence(7, Tolerance(), on_device=False, reference="")
+    for index, outcome in enumerate((failed, replace(EQUAL, outputs=0), EQUAL)):
+        evidence.tried.append(Tried(Variation(calls[index], ""), outcome, Place("call", 0, index)))
+    worker = Scripted(lambda *_: EQUAL)
+    originals = Originals(worker, ORIGINAL, (CALL,), 7, Tolerance(), "sm_90", kernel)
+    one = checking.Checking(originals, LARGER, kernel, 0, evidence, Comparer(worker, ORIGINAL, LARGER, Tolerance()))
+    assert asyncio.run(one._other_meaning()) == "it means something else"
+    assert asked == [calls[2]]
