@@ -232,13 +232,13 @@ class Checking:
         await self._compare(planned)
         bad = next((one for one in self.evidence.tried if one.place.where == "direct" and one.failed), None)
         said = f"failed: {bad.outcome.detail} ({bad.variation.about})" if bad else PASSED
-        if bad and bad.outcome.status == "different" and (other := await self._other_meaning()):
+        if bad and bad.outcome.difference and (other := await self._other_meaning(bad.outcome.difference.output)):
             self.evidence.tried = [one for one in self.evidence.tried if one.place.where != "direct"]
             said = f"skipped: {other}"
         self.evidence.made["kernels compared directly"] = said
 
-    async def _other_meaning(self) -> str:
-        """Say why direct launches say nothing of this candidate after all, empty where they do."""
+    async def _other_meaning(self, buffer: str) -> str:
+        """Say why what differs in `buffer` says nothing of this candidate after all, empty where it does."""
         mine, theirs = self.originals.kernel, self.candidate_kernel or self._same_kernel()
         through_host = [one for one in self.evidence.tried if one.place.where == "call"]
         # What the original does not take launches nothing, or not all there is.
@@ -253,6 +253,7 @@ class Checking:
             self.originals.arch,
             kernel=mine,
             candidate_kernel=theirs,
+            buffer=buffer,
             tolerance=self.comparer.tolerance,
         )
 

@@ -30,6 +30,7 @@ async def other_meaning(
     *,
     kernel: Kernel,
     candidate_kernel: Kernel,
+    buffer: str,
     tolerance: Tolerance,
 ) -> str:
     """Say what a buffer holds after the host function's own launches, where it is not the same for both kernels.
@@ -42,6 +43,7 @@ async def other_meaning(
         arch: what launches are compiled for.
         kernel: the original's kernel.
         candidate_kernel: the candidate's.
+        buffer: the parameter whose memory differed when the kernels were launched directly.
         tolerance: when outputs are equal.
 
     Returns:
@@ -66,10 +68,11 @@ async def other_meaning(
             result = await worker.run(
                 Compare(original, candidate, (direct,), tolerance, candidate_inputs=(theirs_too,))
             )
-            if result.outcomes[0].status == "different":
+            outcome = result.outcomes[0]
+            if outcome.status == "different" and outcome.difference and outcome.difference.output == buffer:
                 return (
                     "where the host function launches them, too, the two kernels leave different things in a buffer, "
-                    f"and yet every result agrees ({result.outcomes[0].detail})"
+                    f"and yet every result agrees ({outcome.detail})"
                 )
     except JobError:
         return ""

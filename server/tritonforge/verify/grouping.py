@@ -130,10 +130,9 @@ async def lightened(call: Call, groups: Groups, self_check: SelfCheck) -> tuple[
         return call, groups
     sizes = [BASE + 8 * index for index in range(len(groups.groups))]
     base = groups.sized(sizes)
-    found: list[tuple[Place, ...]] = [
-        (place,) for group in meanings(call, groups) for place in group if place.axis >= 0 and place.size > _FEW
-    ]
-    found += [group for group in meanings(call, groups) if len(group) > 1 and group[0].size > _FEW]
+    meant = [group for group in meanings(call, groups) if group[0].size > _FEW]
+    # What the original wants equal changes together or not at all.
+    found = [*meant, *((place,) for group in meant if len(group) > 1 for place in group if place.axis >= 0)]
     # What saves is told on the same sizes: `groups.operations` may be those of a run whose sizes were equal.
     (before,) = await self_check([resize(call, base, seed=1)])
     if before.status == "original-failed":

@@ -2,8 +2,8 @@
 
 The interpreter combines element by element, in Python: a block of a thousand takes a thousand calls of the function. It
 is associative by contract, so neighbours are combined pairwise here, in the order of their elements: log₂ n calls.
-Running sums and products of floats are made so, too, as on a GPU: one term after the other loses far more in a long
-block than in a short one.
+Running sums and products of floats are made so, too, as on a GPU: sums of one term after the other lose far more in a
+long block than in a short one.
 """
 
 from __future__ import annotations
