@@ -22,6 +22,9 @@ def test_one_far_below_it_doubts_that_the_work_was_done():
     assert "did less" in said
 
 
-@pytest.mark.parametrize(("prediction", "measured"), [(None, 5.0), (PREDICTION, None), (PREDICTION, 0.0)])
+@pytest.mark.parametrize(
+    ("prediction", "measured"),
+    [(None, 5.0), (PREDICTION, None), (PREDICTION, 0.0), (PREDICTION, float("nan")), (PREDICTION, float("inf"))],
+)
 def test_nothing_is_said_where_one_of_them_is_missing(prediction, measured):
     assert disagreement(prediction, measured) is None

@@ -215,8 +215,8 @@ class Compilation:
 class Prediction:
     """A modelled time in µs with an interval, the parts it is made of, and the one that dominates.
 
-    `parts` are µs by name: `launch`, `dram`, `l2`, `tensor`, `alu`, `special`, `latency`, `spill`, `atomic`. Always
-    `predicted`, never shown as measured.
+    `parts` are µs by name: `launch`, `dram`, `l2`, `shared`, `tensor`, `alu`, `special`, `spill`, `atomic`, `latency`.
+    Always `predicted`, never shown as measured.
     """
 
     time_us: float

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tritonforge.domain.compilation import Prediction
 
 FAR = 1.5
@@ -11,7 +13,7 @@ fewer than 1 in 100 do (docs/prediction.md), so that what is said is mostly wort
 
 def disagreement(prediction: Prediction | None, measured_us: float | None) -> str | None:
     """Return one sentence that says so where a measured time is far outside the predicted interval, else None."""
-    if prediction is None or measured_us is None or measured_us <= 0:
+    if prediction is None or measured_us is None or not 0 < measured_us < math.inf:
         return None
     lowest, highest = prediction.interval
     if measured_us > FAR * highest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tritonforge.domain.profile import Ceilings
 
@@ -17,7 +17,7 @@ class GpuSpec:
     memory and of the last-level cache shared by all SMs. `l2_bytes`: size of that cache. `tflops`: dense matrix rates
     by operand type with 32-bit accumulation, and `fp32` without matrix units. `special_per_clock`: special-function
     results per clock and SM. `int_per_clock`: 32-bit integer operations per clock and SM. `launch_us`: an empty kernel
-    as seen by the GPU's own timer.
+    as seen by the GPU's own timer. `stand_in`: another GPU was asked for, and these are the nearest figures known.
     """
 
     name: str
@@ -31,6 +31,7 @@ class GpuSpec:
     special_per_clock: int = 16
     int_per_clock: int = 64
     launch_us: float = 3.0
+    stand_in: bool = False
 
     @property
     def ceilings(self) -> Ceilings:
@@ -70,11 +71,11 @@ GPUS: Mapping[str, GpuSpec] = {
             "NVIDIA H200", "sm_90", 132, 1.83, 4800, 50 * _MIB, 5.12 * 1830,
             {"fp16": 989, "bf16": 989, "tf32": 494, "fp8": 1979, "int8": 1979, "fp64": 67, "fp32": 67},
         ),
-        # NVIDIA HGX B200 data sheet (dense, per GPU). No L2 figures are published: the size is what drivers report,
-        # the bandwidth taken as twice the H100's (two dies).
+        # NVIDIA HGX B200 data sheet (dense, per GPU; that of DGX B200 says 8 TB/s). No L2 figures are published: the
+        # size is what drivers report, the bandwidth taken as twice the H100's (two dies).
         GpuSpec(
-            "NVIDIA B200", "sm_100", 148, 1.85, 8000, 126 * _MIB, 10.24 * 1850,
-            {"fp16": 2250, "bf16": 2250, "tf32": 1125, "fp8": 4500, "fp64": 37, "fp32": 75},
+            "NVIDIA B200", "sm_100", 148, 1.85, 7700, 126 * _MIB, 10.24 * 1850,
+            {"fp16": 2250, "bf16": 2250, "tf32": 1125, "fp8": 4500, "int8": 4500, "fp64": 37, "fp32": 75},
             int_per_clock=128,
         ),
         # "NVIDIA RTX Blackwell GPU Architecture" white paper, appendix A; L2 bandwidth as for Ada.
@@ -100,26 +101,27 @@ _USUAL = {
 }  # fmt: skip
 
 
+_VARIANTS = frozenset({"pcie", "nvl", "laptop", "40gb", "d"})
+"""Words of names under which a model is sold with other memory or other clocks."""
+
+
 def gpu_for(arch: str, gpu: str | None = None) -> GpuSpec | None:
-    """Return the figures of `gpu` (any part of its name), else of the usual GPU for `arch`; None when there are none.
+    """Return the figures of `gpu` for code of `arch`, else of the usual GPU for `arch`; None when there are none.
 
-    A name that is not known falls back to the usual one for `arch`, so that something can still be ranked.
+    `gpu` is a name as drivers report it, or the model in it (`H200`, `rtx 4090`). One that is not known, or a GPU of
+    another architecture, falls back to the usual one, so that something can still be ranked. What comes back is then a
+    `stand_in`, and so it is where the usual GPU is not of `arch` itself. An empty `arch` fits every GPU.
     """
-    if gpu:
-        wanted = _letters(gpu)
-        named = [spec for spec in GPUS.values() if wanted and (wanted in _letters(spec.name) or _model(spec) in wanted)]
-        fitting = [spec for spec in named if spec.arch == arch.rstrip("af")] or named
-        if fitting:
-            return fitting[0]
-    usual = _USUAL.get(arch) or _USUAL.get(arch.rstrip("af"))
-    return GPUS[usual] if usual else None
-
-
-def _letters(text: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", text.lower())
+    plain = re.sub(r"^(sm_\d+)[af]$", r"\1", arch)
+    words = re.findall(r"[a-z0-9]+", (gpu or "").lower())
+    for spec in GPUS.values():
+        model = _model(spec)
+        if plain in {"", spec.arch} and (model in words or f"rtx{model}" in words):
+            return replace(spec, stand_in=not _VARIANTS.isdisjoint(words))
+    usual = GPUS.get(_USUAL.get(plain, ""))
+    return replace(usual, stand_in=bool(words) or usual.arch != plain) if usual else None
 
 
 def _model(spec: GpuSpec) -> str:
-    """Return the part of a name that tells GPUs apart: `h200`, `rtx4090`, `a100`."""
-    words = [word for word in spec.name.lower().split() if word not in {"nvidia", "amd", "geforce", "instinct", "80gb"}]
-    return "".join(words)
+    """Return the word of a name that tells GPUs apart: `h200`, `4090`, `a100`."""
+    return next(word for word in reversed(spec.name.lower().split()) if not word.endswith("gb"))

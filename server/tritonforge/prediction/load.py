@@ -19,6 +19,8 @@ _LINE = 128  # bytes of a cache line
 _WALK = 64  # a loop that loads fewer bytes each time meets the same line again
 _L2 = 0.35
 """A load that hits L2, in latencies of one that goes to memory (about 260 of 750 cycles on Hopper)."""
+_MOST_PROGRAMS = 2**63
+"""More than any GPU can be told to run (2³¹ × 65,535²): such a count was read wrongly."""
 _L1 = 0.05
 """A load that hits L1, in latencies of one that goes to memory (about 33 of 700 cycles on Hopper)."""
 
@@ -80,7 +82,12 @@ class Load:
     @property
     def busiest(self) -> float:
         """How many programs of mean length the busiest SM runs: the longest may come last."""
-        return self.per_sm + self.work.imbalance - 1
+        return self.per_sm + self.last
+
+    @property
+    def last(self) -> float:
+        """How much longer the longest program is than the mean, in programs of mean length."""
+        return max(0.0, self.work.imbalance - 1)
 
     @property
     def moved(self) -> float:
@@ -91,10 +98,12 @@ class Load:
 def load_of(compilation: Compilation, sms: int, footprint: Footprint | None = None) -> Load | None:
     """Describe the launch of a compilation on a GPU of `sms` SMs, or None when too little is known of it."""
     work = compilation.work
-    if work is None or compilation.error is not None or compilation.programs <= 0:
+    programs = compilation.programs
+    if work is None or compilation.error is not None or not 0 < programs < _MOST_PROGRAMS or compilation.num_warps <= 0:
         return None
     resident = compilation.occupancy.programs_per_sm if compilation.occupancy else max(1, 16 // compilation.num_warps)
-    programs = compilation.programs
+    if resident <= 0:
+        return None  # an SM that cannot hold one program runs none
     executed = executed_by_line(compilation, work)
     return Load(
         programs=programs,

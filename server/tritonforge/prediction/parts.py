@@ -144,7 +144,7 @@ def latency(load: Load, compilation: Compilation, gpu: GpuSpec, constants: Const
     However short it is, programs start one after the other.
     """
     rounds = max(1.0, load.waves) if load.waves > 4 else float(max(1, math.ceil(load.waves)))
-    rounds += load.work.imbalance - 1  # one of the longest programs begins last, and runs alone
+    rounds += load.last  # one of the longest programs begins last, and runs alone
     chain = constants.start_us + constants.warp_us * load.warps + _fences(load, compilation)
     if load.pace is None:
         chain += _from_work(load, compilation, constants)

@@ -21,8 +21,9 @@ class Footprint:
 def footprint_of(launch: Launch | RecordedLaunch) -> Footprint:
     """Return the distinct bytes of a launch's tensors (see `unique_bytes`), of each argument too."""
     arguments = launch.arguments if isinstance(launch, RecordedLaunch) else launch.problem.arguments
-    sizes = {name: sum(_buffer_bytes([tensor]) for tensor in tensors_of(value)) for name, value in arguments}
-    return Footprint(unique_bytes(launch), {name: size for name, size in sizes.items() if size})
+    held = {name: tuple(tensors_of(value)) for name, value in arguments}
+    sizes = {name: sum(_buffer_bytes([one]) for one in tensors) for name, tensors in held.items() if tensors}
+    return Footprint(unique_bytes(launch), sizes)
 
 
 def unique_bytes(launch: Launch | RecordedLaunch) -> int:
