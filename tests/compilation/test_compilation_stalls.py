@@ -2,6 +2,7 @@
 
 import pytest
 
+from tritonforge.compilation import stalls
 from tritonforge.compilation.machine import read_machine
 from tritonforge.compilation.sass import count_lines
 from tritonforge.compilation.stalls import MEMORY_CYCLES, paces
@@ -78,3 +79,53 @@ def test_work_outside_a_loop_counts_once_and_counting_lines_keeps_both():
     assert (once.waits > 0.9, looped.waits, once.cycles > 0, looped.cycles > 0) == (True, 0, True, True)
     line = count_lines(read_machine(text, "k.py", default_line=1))[1]
     assert (line.pace, line.looped_pace) == (once, looped)
+
+
+def numbered(*texts):
+    """Instructions and labels in order, as nvdisasm writes them."""
+    return "\n".join(
+        text if text.endswith(":") else f"        /*{number * 16:04x}*/                   {text} ;"
+        for number, text in enumerate(texts)
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no disassembly at all\n\x00\xff",
+        numbered(".L_x_1:"),
+        numbered("MOV R1, c[0x0][0x28]", ".L_x_1:"),
+        numbered("@P0 BRA `(.L_x_9)"),
+        numbered(".L_x_1:", "BRA `(.L_x_1)"),
+        numbered("DEPBAR.LE SB0, 0x0", "LDGDEPBAR", "WARPGROUP.DEPBAR.LE gsb0, 0xffffffffffffffffffff"),
+        numbered("HGMMA.64x" + "9" * 5000 + "x16.F32 R24, gdesc[UR4], R24, gsb0"),
+        '.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\nk:\n.LBB0_1:\n\ts_branch .LBB0_1\n',
+        sass(*[LOAD.format(n) for n in range(8)], loop=(0, 6))[:-40],
+    ],
+)
+def test_whatever_stands_in_a_disassembly_is_walked_to_its_end(text):
+    for once, looped in paces(read_machine(text, "k.py", default_line=1)).values():
+        assert min(once.cycles, looped.cycles, once.waits, looped.waits) >= 0
+
+
+@pytest.mark.parametrize("target", ["{0}", "{1}", "0"], ids=["interleaved", "nested", "one"])
+def test_loops_that_overlap_are_each_walked_a_few_times(target):
+    count = 300
+    starts = [text for n in range(count) for text in (f".L_x_{n}:", "FADD R2, R2, R3")]
+    ends = ["@P0 BRA `(.L_x_" + target.format(n, count - 1 - n) + ")" for n in range(count)]
+    once, looped = spent(numbered(*starts, *ends))
+    assert once.cycles == 0
+    assert 2 * count <= looped.cycles < 6 * 2 * count
+
+
+def test_the_walk_of_a_huge_loop_is_bounded(monkeypatch):
+    steps = []
+    step = stalls._step
+    monkeypatch.setattr(stalls, "_MOST_STEPS", 1000)
+    monkeypatch.setattr(stalls, "_step", lambda *given: steps.append(1) or step(*given))
+    copies = ["LDGSTS.E [R2], desc[UR4][R4.64]", "FADD R2, R2, R3"]
+    for pairs, passes in ((20, 10), (100, 4), (2000, 1)):
+        steps.clear()
+        spent(sass(*copies * pairs, loop=(0, 2 * pairs - 1)))
+        assert len(steps) == passes * (2 * pairs + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,13 +36,15 @@ has (CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions",
 _BARRIER = 20.0
 _MMA_BUSY = 6.5
 """Cycles between two `mma` of one scheduler: 16x8x16 products at 62 % of the rate that wgmma reaches (Luo et al.)."""
-_WGMMA_SHAPE = re.compile(r"\.64x(\d+)x\d+")
+_WGMMA_SHAPE = re.compile(r"\.64x(\d{1,4})x\d+")
 _WGMMA_DRAIN = 18.0
 """From the last product of a group to the waiting warp: the latency of the smallest wgmma (Luo et al.)."""
 _COUNT = re.compile(r"0x([0-9a-f]+)\s*$")
 _PASSES = 3
 _PASSES_PIPELINED = 10
 """How often a loop is walked through until it is steady; more where copies run several passes ahead."""
+_MOST_STEPS = 100_000
+"""Of one loop, how many instructions are walked at most: a second of work. A body of more is walked once."""
 _WITHOUT_TIME = frozenset({"NOP", "s_nop"})
 _SYNCHRONISES = frozenset({"BAR", "s_barrier"})
 _Ready = tuple[float, str]
@@ -80,14 +83,16 @@ def paces(machine: Machine) -> dict[int, tuple[Pace, Pace]]:
     found: defaultdict[int, list[list[float]]] = defaultdict(lambda: [[0.0] * 3, [0.0] * 3])
     ends = dict(innermost(machine.loops))
     warp = _Warp()
+    starts = [*sorted(ends), len(machine.stream)]
     index = 0
     while index < len(machine.stream):
         looped = index in ends
-        end = ends[index] if looped else min((one for one in ends if one > index), default=len(machine.stream))
+        end = ends[index] if looped else starts[bisect_right(starts, index)]
         copied = any(machine.kinds[i] == "async_copy" for i in range(index, end))
         prepared = [(i, *effects(machine, machine.stream[i], machine.kinds[i])) for i in _timed(machine, (index, end))]
         steps: list[_Step] = []
-        for _ in range((_PASSES_PIPELINED if copied else _PASSES) if looped else 1):
+        passes = (_PASSES_PIPELINED if copied else _PASSES) if looped else 1
+        for _ in range(max(1, min(passes, _MOST_STEPS // max(1, len(prepared))))):
             steps = [_step(machine, warp, *one) for one in prepared]
         for at, *spent in steps:
             line = machine.lines[at]
