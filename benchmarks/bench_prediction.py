@@ -35,7 +35,7 @@ from sweeps.accuracy import (  # noqa: E402
     until_near,
     until_near_at_random,
 )
-from sweeps.data import Recording, read_recording  # noqa: E402
+from sweeps.data import Recording, Unreadable, read_recording  # noqa: E402
 from sweeps.fit import Sample, fit, leave_one_out, samples_of  # noqa: E402
 from sweeps.search import Search, searched  # noqa: E402
 
@@ -117,8 +117,14 @@ def constants_of(constants: Constants) -> dict[str, float]:
 
 
 def measure(recordings: Sequence[Recording], unseen: Sequence[Recording]) -> dict[str, Any]:
-    """Fit, cross-validate and score."""
+    """Fit, cross-validate and score.
+
+    Raises:
+        Unreadable: when too little was timed.
+    """
     samples = samples_of(recordings)
+    if len({sample.group for sample in samples}) < 2:
+        raise Unreadable("fewer than two kernels were timed: none can be left out")
     whole = fit(samples)
     folds = leave_one_out(samples, tell=lambda name: print(f"without {name}", file=sys.stderr))
     about = recordings[0].about
@@ -202,7 +208,11 @@ def main() -> int:
     parser.add_argument("--unseen", type=Path, nargs="*", default=[])
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
-    found = measure([read_recording(p) for p in given.recordings], [read_recording(p) for p in given.unseen])
+    try:
+        found = measure([read_recording(p) for p in given.recordings], [read_recording(p) for p in given.unseen])
+    except Unreadable as error:
+        print(error, file=sys.stderr)
+        return 1
     print(table(found))
     model = found["summary"]["model"]
     print(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from sweeps.data import Point, Recording
+from sweeps.data import Point, Recording, Unreadable
 from tritonforge.domain.compilation import Prediction
 from tritonforge.domain.profile import Ceilings
 from tritonforge.prediction import GpuSpec, footprint_of, gpu_for
@@ -49,17 +49,25 @@ class Sample:
 
 
 def samples_of(recordings: Iterable[Recording]) -> list[Sample]:
-    """Return the timed configurations of recordings, described once for all that follows."""
+    """Return the timed configurations of recordings, described once for all that follows.
+
+    Raises:
+        Unreadable: when the figures of the GPU that one was recorded on are not known.
+    """
     found = []
     for recording in recordings:
         spec = gpu_for(recording.about["arch"], recording.about["gpu"])
-        assert spec is not None
+        if spec is None or spec.stand_in:
+            raise Unreadable(f"no figures of {recording.about['gpu'] or recording.about['arch']} are known")
         for point in recording.points:
             if point.time is None or point.compilation is None or point.launch is None:
                 continue
             load = load_of(point.compilation, spec.sms, footprint_of(point.launch))
-            if load is not None:
-                found.append(Sample(point.kernel, point.size, point, load, spec, point.time.median))
+            if load is None:
+                continue
+            sample = Sample(point.kernel, point.size, point, load, spec, point.time.median)
+            if math.isfinite(sample.predicted(START).time_us):
+                found.append(sample)
     return found
 
 

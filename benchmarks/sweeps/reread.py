@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sweeps.data import lines_of
+from sweeps.data import Unreadable, lines_of
 
 _SAME = ("resources", "tensor_path", "programs")
 
@@ -74,7 +74,7 @@ def main() -> int:
         text = "".join(
             json.dumps(line, separators=(",", ":")) + "\n" for line in reread(given.recording, given.offline)
         )
-    except Different as error:
+    except (Different, Unreadable) as error:
         print(error, file=sys.stderr)
         return 1
     given.output.write_bytes(lzma.compress(text.encode(), preset=9))
