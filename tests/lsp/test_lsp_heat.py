@@ -11,16 +11,19 @@ from lsprotocol import types
 from tritonforge.analysis import analyze
 from tritonforge.config import Settings
 from tritonforge.diagnosis.heat import Heat
+from tritonforge.domain.compilation import Compilation, Prediction
 from tritonforge.domain.counters import Counters, LineCounters
 from tritonforge.domain.finding import Bottleneck
 from tritonforge.domain.launch import CallSite, Config, Launch, Problem
-from tritonforge.domain.profile import LineHeat
+from tritonforge.domain.profile import LineHeat, TargetInfo
+from tritonforge.domain.results import Assessment, OptimizeResult
 from tritonforge.lsp.documents import Snapshot
-from tritonforge.lsp.facts import Facts, KernelFacts, LaunchFacts
+from tritonforge.lsp.facts import Facts, KernelFacts, LaunchFacts, of_original
 from tritonforge.lsp.hover import hover
 from tritonforge.lsp.inlay_hints import inlay_hints
 from tritonforge.lsp.options import Options
 from tritonforge.lsp.positions import PositionedText
+from tritonforge.report import wording
 
 URI = "file:///w/k.py"
 SOURCE = """\
@@ -178,3 +181,20 @@ def test_a_measurement_that_the_time_model_doubts_says_so_on_the_kernels_name():
     shown = hover_text(SOURCE, facts_of(doubted), name.line, name.column)
     assert "| Doubt | Measured 12 µs, where …" in shown
     assert "Doubt" not in hover_text(SOURCE, facts_of(MEASURED), name.line, name.column)
+
+
+@pytest.mark.parametrize("provenance", ["predicted", "measured"])
+def test_after_a_search_the_original_keeps_its_interval_or_says_that_its_time_is_doubted(provenance):
+    (one,) = MEASURED.launches
+    prediction = Prediction(100.0, (70.0, 185.0), {"dram": 95.0, "launch": 3.0}, "dram", "NVIDIA H200")
+    compiled = Assessment(Compilation(one.launch.id, "copy", "sm_90", "3.7.1"), prediction)
+    target = TargetInfo("lab", "local", "NVIDIA H200", None, None, None)
+    times = {one.launch.id: 100.0 if provenance == "predicted" else 2000.0}
+    result = OptimizeResult(
+        MEASURED.kernel, target, (one.launch,), times, provenance, None, assessments=(compiled,)
+    )  # fmt: skip
+    name = MEASURED.kernel.name_range.start
+    shown = hover_text(SOURCE, facts_of(of_original(result, SOURCE, "lab")), name.line, name.column)
+    between = wording.time_range_us(prediction.interval)
+    assert (f"**{wording.time_us(100.0)}** predicted ({between})" in shown) == (provenance == "predicted")
+    assert ("| Doubt | Measured 2,000 µs" in shown) == (provenance == "measured")

@@ -42,3 +42,7 @@ def test_what_the_model_may_be_wrong_about_is_still_measured():
 def test_with_nothing_measured_or_predicted_everything_is_worth_a_try():
     assert may_win(Version(500.0), [Version(10.0)])
     assert may_win(Version(500.0), [Version(math.inf, 10.0)])
+
+
+def test_what_nothing_is_predicted_of_is_not_taken_to_be_slow():
+    assert may_win(Version(math.inf), [ORIGINAL, Version(70.0, 105.0)])

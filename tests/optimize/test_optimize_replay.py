@@ -194,7 +194,9 @@ def test_a_time_that_the_model_cannot_believe_is_told_with_the_profile_and_the_s
     (profiled,) = result.profiles
     assert any("where the time model expects at most" in note for note in profiled.notes)
     searched, _ = run(tmp_path, times, count=1)
-    assert any("where the time model expects at most" in note for note in searched.notes)
+    assert any(note.startswith("Measured ") and "expects at most" in note for note in searched.notes)
+    winner = searched.best.trial.candidate.title
+    assert any(note.startswith(f"{winner}: Measured ") and "expects at most" in note for note in searched.notes)
     (believed, _), _ = replayed(
         tmp_path,
         recorded_times(),

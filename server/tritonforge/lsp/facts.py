@@ -169,15 +169,19 @@ def of_original(result: OptimizeResult, text: str, target: str) -> KernelFacts:
     launches = []
     for launch in result.launches:
         one, place = assessed.get(launch.id), result.rooflines.get(launch.id)
+        time, predicted = result.baseline_us.get(launch.id), one.prediction if one else None
+        measured = result.provenance == "measured"
         launches.append(
             LaunchFacts(
                 launch=launch,
-                time_us=result.baseline_us.get(launch.id),
+                time_us=time,
                 provenance=result.provenance,
+                interval=predicted.interval if predicted and not measured else None,
                 fraction=place.fraction if place else None,
                 bound=place.bound if place else "",
                 bottleneck=one.bottleneck if one else None,
                 compilation=one.compilation if one else None,
+                doubt=disagreement(predicted, time) if measured else None,
             )
         )
     return KernelFacts(result.kernel, text, target, tuple(launches), result.findings)

@@ -24,7 +24,6 @@ from tritonforge.optimize.steps import (
     time_side_by_side,
     verify,
 )
-from tritonforge.prediction import disagreement
 from tritonforge.profiling.measuring import SEARCH_SAMPLES
 from tritonforge.rewrite import Engine
 from tritonforge.verify import Gate, reference_beside
@@ -128,9 +127,7 @@ async def _assess_original(search: Search) -> str:
             problem = "the original could not be timed"
         else:
             original.settle(samples, search.judge)
-            for one in original.assessed:
-                if doubt := disagreement(one.prediction, one.case.time.median if one.case.time else None):
-                    search.note(doubt)
+            search.note_doubts(original)
             original.assessed = ranked(original.assessed, subject.kernel, subject.pinned)
     elif any(a.prediction is None for a in original.assessed):
         search.note(f"No time can be predicted for {search.session.arch}; choose a target with a GPU to measure on.")

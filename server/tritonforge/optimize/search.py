@@ -18,6 +18,7 @@ from tritonforge.domain.launch import Scalar
 from tritonforge.domain.messages import Program
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs.session import Session
+from tritonforge.prediction import disagreement
 from tritonforge.profiling.measuring import Samples
 from tritonforge.profiling.statistics import summarise
 from tritonforge.rewrite import Engine
@@ -166,6 +167,13 @@ class Search:
     def note(self, *notes: str) -> None:
         """Keep sentences for the reader of the result, each once."""
         self.notes += [note for note in notes if note not in self.notes]
+
+    def note_doubts(self, attempt: Attempt) -> None:
+        """Say which measured times of a version are far from what the model expects of it."""
+        of = f"{attempt.candidate.title}: " if attempt is not self.baseline else ""
+        for one in attempt.assessed:
+            if doubt := disagreement(one.prediction, one.case.time.median if one.case.time else None):
+                self.note(of + doubt)
 
     def note_bottleneck(self, attempt: Attempt) -> None:
         """Remember the bottleneck before the next step."""

@@ -154,15 +154,17 @@ class Timed(Protocol):
 def may_win(attempt: Timed, measured: Sequence[Timed]) -> bool:
     """Tell whether an attempt may still be faster than all that were measured, as far as the model can be trusted.
 
+    One of which nothing is predicted always may.
     The model's error has a part that all versions of one kernel share: the median of measured over predicted times. The
     rest is what `RELATIVE_LOWEST` bounds.
     """
     pairs = [(one.time_us(measured=True), one.time_us(measured=False)) for one in measured]
     known = [(time, predicted) for time, predicted in pairs if math.isfinite(time) and math.isfinite(predicted)]
-    if not known:
+    expected = attempt.time_us(measured=False)
+    if not known or not math.isfinite(expected):
         return True
     shared = median(time / predicted for time, predicted in known)
-    return attempt.time_us(measured=False) * shared * RELATIVE_LOWEST <= min(time for time, _ in known)
+    return expected * shared * RELATIVE_LOWEST <= min(time for time, _ in known)
 
 
 async def verify(search: Search, gate: Gate, attempt: Attempt) -> bool:
@@ -212,6 +214,7 @@ async def confirm(search: Search, attempt: Attempt) -> Suggestion | None:
         return None
     search.original.settle(before, search.judge)
     attempt.settle(after, search.judge)
+    search.note_doubts(attempt)
     measured = {launch: summarise(row) for launch, row in after.by_launch.items()}
     times = {launch: one.median for launch, one in measured.items()}
     attempt.trial = dataclasses.replace(trial, time_us=times, measured=measured)
