@@ -36,7 +36,7 @@ from sweeps.accuracy import (  # noqa: E402
     until_near_at_random,
 )
 from sweeps.data import Recording, Unreadable, read_recording  # noqa: E402
-from sweeps.fit import Sample, fit, leave_one_out, samples_of  # noqa: E402
+from sweeps.fit import Key, Sample, family_of, fit, group_of, leave_one_out, samples_of  # noqa: E402
 from sweeps.search import Search, searched  # noqa: E402
 
 from tritonforge.prediction import disagreement, footprint_of, predict  # noqa: E402
@@ -51,12 +51,12 @@ BASELINES: Mapping[str, tuple[Judge, bool]] = {
 """What the model is held against, and whether it gives times or only an order."""
 
 
-def coverage(samples: Sequence[Sample], folds: Mapping[str, Constants]) -> dict[str, Any]:
+def coverage(samples: Sequence[Sample], folds: Mapping[str, Constants], key: Key = group_of) -> dict[str, Any]:
     """Return what share of measured times lies in the predicted interval, and how many the model would doubt."""
     inside: dict[str, list[bool]] = {}
     doubted = 0
     for sample in samples:
-        found = sample.predicted(folds[sample.group])
+        found = sample.predicted(folds[key(sample)])
         inside.setdefault(sample.kernel, []).append(found.interval[0] <= sample.time_us <= found.interval[1])
         doubted += disagreement(found, sample.time_us) is not None
     by_kernel = {kernel: round(statistics.mean(hits), 3) for kernel, hits in inside.items()}
@@ -127,6 +127,7 @@ def measure(recordings: Sequence[Recording], unseen: Sequence[Recording]) -> dic
         raise Unreadable("fewer than two kernels were timed: none can be left out")
     whole = fit(samples)
     folds = leave_one_out(samples, tell=lambda name: print(f"without {name}", file=sys.stderr))
+    families = leave_one_out(samples, family_of)
     about = recordings[0].about
     found = {name: scores(samples, judge, times=times) for name, (judge, times) in BASELINES.items()}
     found = {"model": scores(samples, by_model(folds)), **found}
@@ -144,6 +145,11 @@ def measure(recordings: Sequence[Recording], unseen: Sequence[Recording]) -> dic
         "not_cross_validated": dataclasses.asdict(summary(scores(samples, by_model(FITTED)))),
         "scores": {name: [rounded(one) for one in some] for name, some in found.items()},
         "interval": coverage(samples, folds),
+        "families": {
+            "folds": {name: constants_of(one) for name, one in families.items()},
+            "summary": dataclasses.asdict(summary(scores(samples, by_model(families, family_of)))),
+            "interval": coverage(samples, families, family_of),
+        },
         "refusals": refusals(recordings),
         "search": lengths(samples, folds),
         "speed": speed(samples),
@@ -218,6 +224,11 @@ def main() -> int:
     print(
         f"\nInterval: {found['interval']['share']:.0%}. Doubted: {found['interval']['doubted']} of "
         f"{model['configurations']}. One prediction: {found['speed']['median_ms']} ms."
+    )
+    harder, inside = found["families"]["summary"], found["families"]["interval"]
+    print(
+        f"Left out with all kernels of its family: rank correlation {harder['spearman']:.2f}, near-best among the "
+        f"first 8 for {harder['found']:.0%}, error {harder['error']:.0%}, {inside['share']:.0%} in the interval."
     )
     if given.output:
         given.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

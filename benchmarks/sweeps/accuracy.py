@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from sweeps.fit import Sample
+from sweeps.fit import Key, Sample, group_of
 from tritonforge.prediction.constants import Constants
 
 NEAR = 1.05
@@ -71,11 +71,11 @@ def scores(samples: Sequence[Sample], judge: Judge, *, times: bool = True) -> li
     return found
 
 
-def by_model(constants: Constants | Mapping[str, Constants]) -> Judge:
+def by_model(constants: Constants | Mapping[str, Constants], key: Key = group_of) -> Judge:
     """Judge by the model: with one set of constants, or for each kernel with those that were fitted without it."""
 
     def judge(sample: Sample) -> float:
-        one = constants if isinstance(constants, Constants) else constants[sample.group]
+        one = constants if isinstance(constants, Constants) else constants[key(sample)]
         return sample.predicted(one).time_us
 
     return judge

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 from sweeps.data import Point, Recording, Unreadable
 from tritonforge.domain.compilation import Prediction
@@ -46,6 +47,26 @@ class Sample:
         """What is left out together: the jitted function, with whatever types, layouts and sizes it is called."""
         assert self.point.launch is not None
         return self.point.launch.kernel
+
+    @cached_property
+    def family(self) -> str:
+        """The file of its kernel, by name: attention, elementwise, movement, products or reductions."""
+        assert self.point.launch is not None
+        return Path(self.point.launch.kernel_file).stem
+
+
+Key = Callable[[Sample], str]
+"""What is left out together."""
+
+
+def group_of(sample: Sample) -> str:
+    """Return the jitted function of a sample."""
+    return sample.group
+
+
+def family_of(sample: Sample) -> str:
+    """Return the family of a sample."""
+    return sample.family
 
 
 def samples_of(recordings: Iterable[Recording]) -> list[Sample]:
@@ -162,14 +183,11 @@ def solve(matrix: Sequence[Sequence[float]], right: Sequence[float]) -> list[flo
 
 
 def leave_one_out(
-    samples: Sequence[Sample],
-    names: Sequence[str] = FREE,
-    start: Constants = START,
-    tell: Callable[[str], None] = lambda _: None,
+    samples: Sequence[Sample], key: Key = group_of, tell: Callable[[str], None] = lambda _: None
 ) -> Mapping[str, Constants]:
-    """Fit once for each jitted function, to all others: returns the constants to judge it by."""
+    """Fit once for each jitted function, or each family, to all others: returns the constants to judge it by."""
     found = {}
-    for left_out in dict.fromkeys(s.group for s in samples):
-        found[left_out] = fit([s for s in samples if s.group != left_out], names, start)
+    for left_out in dict.fromkeys(map(key, samples)):
+        found[left_out] = fit([s for s in samples if key(s) != left_out])
         tell(left_out)
     return found

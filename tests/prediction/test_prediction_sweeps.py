@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from sweeps.accuracy import by_model, by_occupancy, by_requests, by_roofline, scores, summary, until_near_at_random
 from sweeps.data import lines_of, read_recording
-from sweeps.fit import fit, samples_of
+from sweeps.fit import family_of, fit, samples_of
 from sweeps.reread import Different, reread
 from sweeps.search import searched
 
@@ -68,6 +68,26 @@ def test_a_fold_is_what_fitting_without_its_kernel_gives():
     found = fit(without, start=START, begin=folds()[name])
     for constant in FREE:
         assert getattr(found, constant) == pytest.approx(getattr(folds()[name], constant), rel=0.03), constant
+
+
+def test_kernels_whose_whole_family_was_left_out_are_predicted_nearly_as_well():
+    families = {name: replace(START, **constants) for name, constants in PUBLISHED["families"]["folds"].items()}
+    assert families.keys() == {"attention", "elementwise", "movement", "products", "reductions"}
+    found = summary(scores(samples(), by_model(families, family_of)))
+    for name in ("spearman", "found", "error"):
+        assert getattr(found, name) == pytest.approx(PUBLISHED["families"]["summary"][name], rel=1e-3), name
+    assert found.spearman >= 0.8
+    assert found.found >= 0.8
+    assert found.error <= 0.35
+    without = [s for s in samples() if s.family != "products"]
+    again = fit(without, begin=families["products"])
+    for constant in FREE:
+        assert getattr(again, constant) == pytest.approx(getattr(families["products"], constant), rel=0.03), constant
+
+
+def test_the_constants_that_were_scored_are_those_in_use():
+    for constant in FREE:
+        assert getattr(FITTED, constant) == PUBLISHED["used"][constant], constant
 
 
 def test_the_constants_in_use_are_those_that_all_kernels_give_rounded():

@@ -17,7 +17,8 @@ class GpuSpec:
     memory and of the last-level cache shared by all SMs. `l2_bytes`: size of that cache. `tflops`: dense matrix rates
     by operand type with 32-bit accumulation, and `fp32` without matrix units. `special_per_clock`: special-function
     results per clock and SM. `int_per_clock`: 32-bit integer operations per clock and SM. `launch_us`: an empty kernel
-    as seen by the GPU's own timer. `stand_in`: another GPU was asked for, and these are the nearest figures known.
+    as seen by the GPU's own timer, an estimate: no maker says. `stand_in`: another GPU was asked for, and these are the
+    nearest figures known.
     """
 
     name: str
