@@ -177,7 +177,7 @@ def summary(case: Case, size: str, timed: dict[str, Any]) -> str:
 
 def asked(gpu: Pool, what: str, until: float) -> Any:
     """Ask the GPU's process for one thing; None when it cannot say."""
-    (ended,) = gpu.run([Ask(what)], until, fresh_after_error=True)
+    ended = next(gpu.run([Ask(what)], until, fresh_after_error=True), Ended(what, error="out of time"))
     if ended.error is not None:
         print(f"{what}: {ended.error}", file=sys.stderr)
     return ended.result

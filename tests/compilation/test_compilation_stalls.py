@@ -98,6 +98,8 @@ def numbered(*texts):
         numbered("MOV R1, c[0x0][0x28]", ".L_x_1:"),
         numbered("@P0 BRA `(.L_x_9)"),
         numbered(".L_x_1:", "BRA `(.L_x_1)"),
+        numbered("FADD R" + "9" * 5000 + ", R2, R3"),
+        '.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\nk:\n\tglobal_load_dword v[0:99999999999], v1, s[0:1]\n',
         numbered("DEPBAR.LE SB0, 0x0", "LDGDEPBAR", "WARPGROUP.DEPBAR.LE gsb0, 0xffffffffffffffffffff"),
         numbered("HGMMA.64x" + "9" * 5000 + "x16.F32 R24, gdesc[UR4], R24, gsb0"),
         '.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\nk:\n.LBB0_1:\n\ts_branch .LBB0_1\n',

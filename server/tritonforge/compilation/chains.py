@@ -9,8 +9,8 @@ from tritonforge.compilation.flow import Span
 from tritonforge.compilation.instruction import Instruction
 from tritonforge.compilation.machine import Machine
 
-_REGISTER = re.compile(r"\b(U?R|U?P)(\d+)\b(\.64)?")
-_AMD_REGISTER = re.compile(r"\b([vsa])(?:(\d+)|\[(\d+):(\d+)\])")
+_REGISTER = re.compile(r"\b(U?R|U?P)(\d{1,4})\b(\.64)?")
+_AMD_REGISTER = re.compile(r"\b([vsa])(?:(\d{1,4})|\[(\d{1,4}):(\d{1,4})\])")
 _WITHOUT_RESULT = frozenset({"store_global", "store_shared", "store_local", "async_copy", "barrier", "branch"})
 _WIDE_RESULT = {"64": 2, "128": 4, "256": 8, "WIDE": 2, "16816": 4, "1688": 4, "16832": 4, "1684": 4}
 _MEMORY = ("shared stores", 0)
