@@ -7,7 +7,7 @@ from compilation_golden import artefacts, compilations, measured
 
 from tritonforge.domain.compilation import Compilation
 from tritonforge.domain.profile import Ceilings
-from tritonforge.prediction import footprint_of, gpu_for, predict, rank, unique_bytes
+from tritonforge.prediction import footprint_of, gpu_for, predict, unique_bytes
 
 H200 = gpu_for("sm_90")
 EXPECTED_DOMINANT = {
@@ -90,13 +90,6 @@ def test_one_warp_on_narrow_blocks_is_slower_than_many_on_wide_ones():
     found = {name: p.time_us for name, p in predictions("ranking-3.7.1").items()}
     assert found["softmax_128_w1"] > found["softmax_1024_w4"]
     assert found["softmax_128_w1"] > found["softmax_1024_w8"]
-
-
-def test_rank_names_the_fastest_first():
-    found = predictions("ranking-3.7.1")
-    order = rank(found)
-    assert sorted(order) == sorted(found)
-    assert [found[name].time_us for name in order] == sorted(p.time_us for p in found.values())
 
 
 def test_more_memory_bandwidth_helps_a_copy_and_not_an_atomic():

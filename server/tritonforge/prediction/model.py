@@ -1,9 +1,9 @@
-"""From a compilation to a predicted time, and the order of several."""
+"""From a compilation to a predicted time."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 from tritonforge.domain.compilation import Compilation, Prediction
 from tritonforge.domain.profile import Ceilings
@@ -100,9 +100,3 @@ def _norm(values: Iterable[float], power: float) -> float:
     if not all(0 <= value < math.inf for value in values):
         return math.nan
     return largest * sum((value / largest) ** power for value in values) ** (1 / power) if largest else 0.0
-
-
-def rank(predictions: Mapping[str, Prediction] | Sequence[tuple[str, Prediction]]) -> list[str]:
-    """Return the names of predictions, the fastest first; equal times keep their order."""
-    items = list(predictions.items()) if isinstance(predictions, Mapping) else list(predictions)
-    return [name for name, _ in sorted(items, key=lambda item: item[1].time_us)]
