@@ -86,15 +86,13 @@ def test_a_sample_has_every_kernel_and_is_spread_over_the_kinds(proof, subjects)
 
 
 @pytest.mark.triton
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize(("what", "share"), [("mutants", SHARE), ("variants", 2 * SHARE)])
-def test_the_gate_is_right_about_a_sample(subjects, tmp_path, what, share):
+@pytest.mark.timeout(1200)
+def test_the_gate_is_right_about_a_tenth(subjects, tmp_path):
     pytest.importorskip("triton")
-    kernels = [one.name for one in subjects if what == "mutants" or one.name in QUICK]
     done = subprocess.run(
         [
-            sys.executable, HERE / "run.py", "gate", *kernels, "--only", what,
-            "--sample", str(share), "--jobs", "2", "--results", tmp_path,
+            sys.executable, HERE / "run.py", "gate",
+            "--sample", str(SHARE), "--jobs", "2", "--results", tmp_path,
         ],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -107,7 +105,7 @@ def test_the_gate_is_right_about_a_sample(subjects, tmp_path, what, share):
         for item, said in results.items()
         if said["accepted"] is hasattr(judged[item], "witness")
     ]
-    assert len(results) >= (70 if what == "mutants" else 2)
+    assert len(results) >= SHARE * len(judged) - 1
     assert not wrong, "\n".join(wrong)
     assert done.returncode == 0, done.stdout + done.stderr
 
