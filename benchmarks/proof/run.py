@@ -23,6 +23,8 @@ from tables import render
 
 HERE = Path(__file__).resolve().parent
 WITNESSED = HERE / "witnessed.json"
+_SHARES = 3
+"""Sessions of a sample that each process has, so that none is left with all that takes long."""
 MOST_WRONG = 0.02
 """The share of variants that may be refused, and of mutants that may end without a verdict."""
 
@@ -128,8 +130,9 @@ def _collect(
             tell(item, said)
 
     groups = _by_kernel(wanted)
-    if options.sample:  # few of each kernel: starting a session costs more than judging
-        groups = [[item for group in groups[job :: options.jobs] for item in group] for job in range(options.jobs)]
+    if options.sample:  # few of each kernel: starting a session for each costs more than judging
+        shares = _SHARES * options.jobs
+        groups = [[item for group in groups[share::shares] for item in group] for share in range(shares)]
     over(script, [g for g in groups if g], options=told, jobs=options.jobs, seconds=options.seconds, done=done)
     return results
 

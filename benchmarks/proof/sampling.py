@@ -15,14 +15,14 @@ def items(subjects: Sequence[Subject]) -> list[str]:
 
 
 def sample(subjects: Sequence[Subject], share: float, seed: int) -> list[str]:
-    """Return about `share` of the mutants, at least one of each kernel, and of the variants.
+    """Return about `share` of the mutants, at least one of each kernel, and half that share of variants.
 
-    Both are spread evenly over the kinds.
+    Both are spread evenly over the kinds. Variants take longest: the gate tries every input on what it accepts.
     """
     drawn = random.Random(seed)
     judged = {one.name: [m for m in one.mutants if not m.equivalent] for one in subjects}
     mutants = _spread(judged, share, drawn, least=1)
-    variants = _spread({one.name: list(one.variants) for one in subjects}, share, drawn, least=0)
+    variants = _spread({one.name: list(one.variants) for one in subjects}, share / 2, drawn, least=0)
     chosen = {*mutants, *variants}
     return [item for item in items(subjects) if item in chosen]
 

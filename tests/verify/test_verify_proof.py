@@ -105,7 +105,8 @@ def test_the_gate_is_right_about_a_tenth(subjects, tmp_path):
         for item, said in results.items()
         if said["accepted"] is hasattr(judged[item], "witness")
     ]
-    assert len(results) >= SHARE * len(judged) - 1
+    assert sum(hasattr(judged[item], "witness") for item in results) >= 70
+    assert sum(not hasattr(judged[item], "witness") for item in results) >= 10
     assert not wrong, "\n".join(wrong)
     assert done.returncode == 0, done.stdout + done.stderr
 
