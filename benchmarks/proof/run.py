@@ -102,10 +102,7 @@ def table(subjects: Sequence[Subject], options: argparse.Namespace) -> bool:
 def _chosen(subjects: Sequence[Subject], options: argparse.Namespace) -> list[str]:
     if options.ids:
         return [item for item in items(subjects) if item.partition("/")[2] in options.ids]
-    chosen = sample(subjects, options.sample, options.seed) if options.sample else items(subjects)
-    if not options.only:
-        return chosen
-    return [item for item in chosen if hasattr(_named(item, subjects), "witness") is (options.only == "mutants")]
+    return sample(subjects, options.sample, options.seed) if options.sample else items(subjects)
 
 
 def _collect(
@@ -163,7 +160,6 @@ def main() -> int:
     parser.add_argument("part", choices=[*parts, "all"])
     parser.add_argument("kernels", nargs="*")
     parser.add_argument("--ids", nargs="+", default=[], help="only these mutants and variants")
-    parser.add_argument("--only", choices=["mutants", "variants"], help="of what was chosen")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
     parser.add_argument("--target", default="offline", help="where the gate runs: offline, local or a configured name")
     parser.add_argument("--sample", type=float, default=0.0, help="a stratified share, 0.1 for a tenth")

@@ -120,6 +120,12 @@ class Tensor:
             n *= extent
         return n
 
+    @property
+    def span(self) -> int:
+        """How many elements of memory the tensor reaches over, gaps included; 0 without elements."""
+        reached = sum((n - 1) * abs(s) for n, s in zip(self.shape, self.strides, strict=False))
+        return 1 + reached if self.elements else 0
+
 
 @tagged
 @dataclass(frozen=True)

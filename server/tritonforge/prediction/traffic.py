@@ -55,9 +55,7 @@ def _buffer_bytes(tensors: list[Tensor]) -> int:
     """Distinct bytes of tensors on one storage: their sum, but no more than the stretch that they cover together."""
     sizes = [_distinct(t) * element_bytes(t.dtype) for t in tensors]
     spans = [
-        (t.offset * element_bytes(t.dtype), (t.offset + _span(t)) * element_bytes(t.dtype))
-        for t in tensors
-        if t.elements
+        (t.offset * element_bytes(t.dtype), (t.offset + t.span) * element_bytes(t.dtype)) for t in tensors if t.elements
     ]
     if not spans:
         return 0
@@ -72,12 +70,4 @@ def _buffer_bytes(tensors: list[Tensor]) -> int:
 
 
 def _distinct(tensor: Tensor) -> int:
-    if not tensor.elements:
-        return 0
-    return min(_span(tensor), prod(n for n, s in zip(tensor.shape, tensor.strides, strict=False) if s != 0))
-
-
-def _span(tensor: Tensor) -> int:
-    return (
-        1 + sum((n - 1) * abs(s) for n, s in zip(tensor.shape, tensor.strides, strict=False)) if tensor.elements else 0
-    )
+    return min(tensor.span, prod(n for n, s in zip(tensor.shape, tensor.strides, strict=False) if s != 0))

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -204,7 +204,7 @@ class Checking:
 
     async def _direct_plan(self) -> list[Planned]:
         """Return the direct launches of both kernels; says why where there are none."""
-        mine, theirs = self.originals.kernel, self.candidate_kernel or self._same_kernel()
+        mine, theirs = self.originals.kernel, self._theirs
         if mine is None or theirs is None or not self.originals.arch:
             self.evidence.made["kernels compared directly"] = "skipped: it is not known which kernel stands for it"
             return []
@@ -239,7 +239,7 @@ class Checking:
 
     async def _other_meaning(self, buffer: str) -> str:
         """Say why what differs in `buffer` says nothing of this candidate after all, empty where it does."""
-        mine, theirs = self.originals.kernel, self.candidate_kernel or self._same_kernel()
+        mine, theirs = self.originals.kernel, self._theirs
         through_host = [one for one in self.evidence.tried if one.place.where == "call"]
         # What the original does not take launches nothing, or not all there is.
         agreed = [one.variation.call for one in through_host if one.outcome.status == "equal" and one.outcome.outputs]
@@ -257,11 +257,12 @@ class Checking:
             tolerance=self.comparer.tolerance,
         )
 
-    def _same_kernel(self) -> Kernel | None:
-        """Find the kernel of the original's name, and of its place among those of that name, in the candidate."""
+    @cached_property
+    def _theirs(self) -> Kernel | None:
+        """The candidate's kernel: of the original's name, and of its place among those of that name, if not given."""
         kernel, original = self.originals.kernel, self.originals.program
-        if kernel is None:
-            return None
+        if kernel is None or self.candidate_kernel is not None:
+            return self.candidate_kernel
         texts = [text_of(program, original.file) or "" for program in (original, self.candidate)]
         mine, theirs = ([k for k in analyze(t, original.file).kernels if k.name == kernel.name] for t in texts)
         index = next((i for i, one in enumerate(mine) if one.range == kernel.range), 0)

@@ -8,8 +8,6 @@ else to the candidate, and the kernels cannot be compared without their host fun
 
 from __future__ import annotations
 
-import math
-
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call, Tensor
 from tritonforge.domain.messages import Compare, MeasureExtents, Program, Tolerance
@@ -57,7 +55,7 @@ async def other_meaning(
         mine, theirs = of(kernel, before), of(candidate_kernel, after)
         for one, other in distinct(mine, theirs):
             plan = plan_of(kernel, one, mine, LARGEST_TILE)
-            lengths = {n: _span(v) for n, v in one.arguments if isinstance(v, Tensor)}
+            lengths = {n: max(v.span, 1) for n, v in one.arguments if isinstance(v, Tensor)}
             roomy = as_launched(plan, lengths, {}, function=reached(kernel), seed=call.seed)
             (found,) = (await worker.run(MeasureExtents(original, (roomy,)))).extents
             if found.error:
@@ -77,10 +75,3 @@ async def other_meaning(
     except JobError:
         return ""
     return ""
-
-
-def _span(tensor: Tensor) -> int:
-    """Return how many elements of memory a tensor reaches over."""
-    if not math.prod(tensor.shape):
-        return 1
-    return 1 + sum((n - 1) * abs(s) for n, s in zip(tensor.shape, tensor.strides, strict=True))

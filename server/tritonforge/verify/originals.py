@@ -51,6 +51,7 @@ class Originals:
     on_device: bool = False
     _groups: dict[int, Groups] = field(default_factory=dict)
     _lightened: dict[int, tuple[Call, Groups]] = field(default_factory=dict)
+    _first: dict[tuple[int, int, frozenset[int]], tuple[Variation, ...]] = field(default_factory=dict)
     _asked: dict[int, Asked] = field(default_factory=dict)
     _costly: dict[int, Asked] = field(default_factory=dict)
     _reached: dict[tuple[int, int, tuple[Literal, ...]], Reached] = field(default_factory=dict)
@@ -115,6 +116,12 @@ class Originals:
 
     async def first_inputs(self, number: int, tile: int) -> tuple[Variation, ...]:
         """Return those of the inputs that come first, for which the original need not be asked what it allows."""
+        key = (number, tile, self.grid)
+        if key not in self._first:
+            self._first[key] = await self._made(number, tile)
+        return self._first[key]
+
+    async def _made(self, number: int, tile: int) -> tuple[Variation, ...]:
         call, (light, groups) = self.calls[number], await self._light(number)
         before = {(one.file, one.function, one.kernel_launch is None) for one in self.calls[:number]}
         again = (call.file, call.function, call.kernel_launch is None) in before
