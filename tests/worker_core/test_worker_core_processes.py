@@ -32,6 +32,26 @@ def test_descendants_are_found_parents_first(parent, listed, monkeypatch):
     assert below[child].resident > 1 << 20
 
 
+def test_a_process_in_the_middle_of_an_exec_still_tells_its_environment(tmp_path):
+    again = tmp_path / "again"
+    again.write_text('#!/bin/sh\nexec "$0"\n')
+    again.chmod(0o755)
+    with subprocess.Popen([again], env={"MARK": "me"}) as process:
+        told = [b"MARK=me" in processes.environment(process.pid) for _ in range(2000)]
+        process.kill()
+    assert all(told)
+
+
+def test_a_process_that_has_ended_or_has_no_environment_has_an_empty_one():
+    process = subprocess.Popen(["sleep", "60"], env={})
+    assert not processes.environment(process.pid)
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert not processes.environment(process.pid)
+    process.wait()
+    assert not processes.environment(process.pid)
+
+
 def test_an_ended_process_is_not_counted(parent):
     process = subprocess.Popen([sys.executable, "-c", ""])
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)

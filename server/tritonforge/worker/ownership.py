@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tritonforge.worker.children import LaneProcess
 from tritonforge.worker.lane import LANE_VARIABLE
-from tritonforge.worker.processes import Process, environment_has
+from tritonforge.worker.processes import Process, environment
 
 NOBODY = ""
 
@@ -39,7 +39,5 @@ def _lane_of(process: Process, lanes: Sequence[LaneProcess]) -> str:
     for lane in lanes:
         if process.pid == lane.pid or process.name == lane.name or (process.pid, process.started) in lane.seen:
             return lane.name
-    for lane in lanes:
-        if environment_has(process.pid, f"{LANE_VARIABLE}={lane.name}"):
-            return lane.name
-    return NOBODY
+    inherited = environment(process.pid)
+    return next((lane.name for lane in lanes if f"{LANE_VARIABLE}={lane.name}".encode() in inherited), NOBODY)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_EXEC_S = 0.05
+_LOOKS = 2
 _KNOWS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 """Whether the kernel lists a task's children; where it does not, all of /proc has to be read."""
 
@@ -82,12 +84,26 @@ class _scan:  # noqa: N801 - used like the function it stands in for
         return self._children.get(pid, [])
 
 
-def environment_has(pid: int, entry: str) -> bool:
-    """Whether `entry` (`NAME=value`) was in the environment of `pid` when its program started."""
-    try:
-        return entry.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
+def environment(pid: int) -> frozenset[bytes]:
+    """Return the environment (`NAME=value`) that the program of `pid` was started with; empty when it has ended.
+
+    In the middle of an exec a process has its new name, and neither arguments nor an environment yet: that moment is
+    waited for, up to 50 ms, since who asks would take the process for somebody else's.
+    """
+    deadline = time.monotonic() + _EXEC_S
+    empty = 0
+    while True:
+        try:
+            if entries := Path(f"/proc/{pid}/environ").read_bytes():
+                return frozenset(entries.split(b"\0"))
+            # It may have got both between the two looks: once more tells.
+            empty = empty + 1 if Path(f"/proc/{pid}/cmdline").read_bytes() else 0
+        except OSError:
+            return frozenset()
+        process = read(pid)
+        if empty > _LOOKS or process is None or process.ended or time.monotonic() > deadline:
+            return frozenset()
+        time.sleep(0.0005)
 
 
 def kill(pids: Iterable[int]) -> None:
