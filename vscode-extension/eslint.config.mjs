@@ -11,8 +11,4 @@ export default tseslint.config(
       "max-lines": ["error", 250],
     },
   },
-  {
-    files: ["test/**/*.ts"],
-    rules: { "@typescript-eslint/no-floating-promises": "off" }, // node:test's test() returns one for nobody
-  },
 );

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test } from "vitest";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { Coalesced } from "../src/coalesce.js";
