@@ -29,6 +29,7 @@ from tritonforge.domain.messages import (
 from tritonforge.jobs import JobError
 from tritonforge.verify import Gate, Place, checking, read_id
 from tritonforge.verify.comparing import Comparer, Planned
+from tritonforge.verify.direct_kernels import Pair
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.judgement import Evidence, Tried
 from tritonforge.verify.originals import Originals
@@ -373,5 +374,5 @@ def test_what_a_buffer_means_is_asked_on_an_input_that_the_original_takes(monkey
     worker = Scripted(lambda *_: EQUAL)
     originals = Originals(worker, ORIGINAL, (CALL,), 7, Tolerance(), "sm_90", kernel)
     one = checking.Checking(originals, LARGER, kernel, 0, evidence, Comparer(worker, ORIGINAL, LARGER, Tolerance()))
-    assert asyncio.run(one._other_meaning("sums_ptr")) == "it means something else"
+    assert asyncio.run(one._other_meaning(Pair(kernel, kernel), "sums_ptr")) == "it means something else"
     assert asked == [calls[2]]

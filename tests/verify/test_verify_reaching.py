@@ -158,6 +158,32 @@ def test_numbers_that_say_how_work_is_cut_are_no_limits(old, new):
     assert literals_added(BEFORE, BEFORE.replace(old, new)) == ()
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "exactly"),
+    [
+        ("n = x.numel()", "n = 781 if x.shape[0] == 781 else x.numel()", True),
+        ("n = x.numel()", "n = 4096 if x.shape[0] in (1, 4096) else x.numel()", True),
+        ("n = x.numel()", "n = {4096: 4096}.get(x.shape[0], x.numel())", True),
+        ("n = x.numel()", "w = 4096\n    n = w if x.shape[0] == w else x.numel()", True),
+        ("\n@triton.jit", "\nw = 4096\n@triton.jit", False),
+        ("        pass", "        if n != 4096:\n            pass", True),
+        ("        pass", "        if n < 4096:\n            pass", False),
+    ],
+    ids=["equal", "one of some", "looked up", "named", "named only", "different", "below"],
+)
+def test_a_number_that_something_is_asked_to_be_is_told_from_a_limit(old, new, exactly):
+    found = literals_added(BEFORE, BEFORE.replace(old, new, 1))
+    assert any(one.exactly and one.value in (781, 4096) for one in found) is exactly
+
+
+def test_a_name_of_another_scope_stands_for_no_number():
+    named = BEFORE.replace("\n@triton.jit", "\nw = 4096\n@triton.jit", 1)
+    edited = named.replace("n = x.numel()", "n = 3 if len(x) == w else 4")
+    assert any(one.value == 4096 and one.exactly for one in literals_added(named, edited))
+    shadowed = edited.replace("def f(x):", "def f(x, w):")
+    assert not any(one.exactly for one in literals_added(named, shadowed))
+
+
 def test_numbers_are_read_off_the_files_that_differ(tmp_path):
     (tmp_path / "m.py").write_text(BEFORE)
     edited = Program(str(tmp_path), "m.py", (("m.py", BEFORE.replace("(triton.cdiv(n, 1024),)", "(97,)")),))
@@ -178,6 +204,16 @@ def test_more_programs_run_than_a_grid_names():
 def test_more_tiles_are_gone_through_than_a_loop_names():
     found = reach(ROWS, Literal(10, 9, compared=True, tiles=True), tile=512)
     assert any(v.call.arguments[0].shape[1] > 5120 and v.call.arguments[0].shape[0] <= 3 for v in found.variations)
+
+
+def test_a_size_is_just_the_number_that_a_candidate_asks_for_and_rows_are_apart():
+    found = reach(ROWS, Literal(300, 9, compared=True, exactly=True), tile=512)
+    exact = [v.call.arguments[0] for v in found.variations if "just 300" in v.about]
+    assert {x.shape for x in exact} == {(300, 3), (2, 300)}
+    assert all(x.strides[0] > x.shape[1] for x in exact)
+    dense = alone(lambda x: x.strides[0] == x.shape[1])
+    exact = reach(ROWS, Literal(300, 9, compared=True, exactly=True), dense, tile=512).variations
+    assert [v.call.arguments[0].strides for v in exact if "just 300" in v.about] == [(3, 1), (300, 1)]
 
 
 def test_a_number_that_no_input_can_reach_is_said():

@@ -10,13 +10,13 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from tritonforge.analysis import analyze
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import Program
 from tritonforge.jobs import JobError
 from tritonforge.verify.comparing import Comparer, Planned
 from tritonforge.verify.direct import direct_variations
+from tritonforge.verify.direct_kernels import Pair, pairs
 from tritonforge.verify.direct_meaning import other_meaning
 from tritonforge.verify.growing import alike, changes_hosts, launched_for, may_stay_behind, same_grids, stays_behind
 from tritonforge.verify.honesty import covered, folded, joined, never_ran
@@ -29,10 +29,11 @@ from tritonforge.verify.precision import lower_precision
 from tritonforge.verify.reaching import unreached_sentence
 from tritonforge.verify.replaying import Place
 from tritonforge.verify.resizing import describe
-from tritonforge.verify.signature import text_of
 from tritonforge.verify.tails import crosses_every_size
 from tritonforge.verify.texts import broken, without_masks
 
+DIRECTLY = "kernels compared directly"
+SKIPPED = "skipped: "
 LEAST_INPUTS = 2
 """A candidate passes only when at least this many inputs of each call could be compared."""
 ON_DEVICE = 16
@@ -151,7 +152,7 @@ class Checking:
     async def _again(self, first: Place) -> None:
         """Run one input alone, before everything else; one that there is not is passed over."""
         if first.where == "direct":
-            planned = await self._direct_plan()
+            planned = await self._direct_plan(first.call) if first.call < len(self._pairs) else []
         elif first.call < len(self.originals.calls):
             usual = await self.originals.first_inputs(first.call, self.tile or 64)
             known = first.where == "call" and first.index < len(usual)
@@ -202,48 +203,60 @@ class Checking:
             why = next((one.outcome.detail for one in own if one.outcome.detail), "it changes nothing")
             self._refuse(f"too little could be compared: {why}", "results")
 
-    async def _direct_plan(self) -> list[Planned]:
-        """Return the direct launches of both kernels; says why where there are none."""
-        mine, theirs = self.originals.kernel, self._theirs
-        if mine is None or theirs is None or not self.originals.arch:
-            self.evidence.made["kernels compared directly"] = "skipped: it is not known which kernel stands for it"
-            return []
+    async def _direct_plan(self, number: int) -> list[Planned]:
+        """Return the direct launches of one pair of kernels; says why where there are none."""
+        pair = self._pairs[number]
         found = await direct_variations(
             self.originals.worker,
             self.originals.program,
             self.candidate,
             self.before.launches,
             self.after.launches,
-            kernel=mine,
-            candidate_kernel=theirs,
+            kernel=pair.original,
+            candidate_kernel=pair.candidate,
             seed=self.evidence.seed + 401,
         )
         self.evidence.notes += found.notes
         if found.reason:
-            self.evidence.made["kernels compared directly"] = f"skipped: {found.reason}"
+            self._say_directly(number, f"skipped: {found.reason}")
             return []
-        pairs = zip(found.variations, found.candidate_inputs, strict=True)
-        return [Planned(Place("direct", 0, index), *pair) for index, pair in enumerate(pairs)]
+        launches = zip(found.variations, found.candidate_inputs, strict=True)
+        return [Planned(Place("direct", number, index), *one) for index, one in enumerate(launches)]
 
     async def _directly(self) -> None:
-        planned = await self._direct_plan()
-        if not planned:
-            return
-        await self._compare(planned)
-        bad = next((one for one in self.evidence.tried if one.place.where == "direct" and one.failed), None)
-        said = f"failed: {bad.outcome.detail} ({bad.variation.about})" if bad else PASSED
-        if bad and bad.outcome.difference and (other := await self._other_meaning(bad.outcome.difference.output)):
-            self.evidence.tried = [one for one in self.evidence.tried if one.place.where != "direct"]
-            said = f"skipped: {other}"
-        self.evidence.made["kernels compared directly"] = said
+        if not self._pairs:
+            self.evidence.made[DIRECTLY] = "skipped: it is not known which kernel stands for it"
+        for number, pair in enumerate(self._pairs):
+            planned = await self._direct_plan(number)
+            if not planned:
+                continue
+            await self._compare(planned)
+            here = {one.place for one in planned}
+            bad = next((one for one in self.evidence.tried if one.place in here and one.failed), None)
+            difference = bad.outcome.difference if bad else None
+            if difference and (other := await self._other_meaning(pair, difference.output)):
+                self.evidence.tried = [one for one in self.evidence.tried if one.place not in here]
+                self._say_directly(number, f"skipped: {other}")
+            elif bad:
+                self.evidence.made[DIRECTLY] = f"failed: {bad.outcome.detail} ({bad.variation.about})"
+                return
+            else:
+                self._say_directly(number, PASSED)
 
-    async def _other_meaning(self, buffer: str) -> str:
+    def _say_directly(self, number: int, said: str) -> None:
+        """Note what became of one pair of kernels; the check itself speaks of the first, which was asked about."""
+        if number == 0:
+            self.evidence.made[DIRECTLY] = said
+        elif said != PASSED:
+            name = self._pairs[number].original.name
+            self.evidence.notes.append(f"{name}, edited too, was not launched directly: {said.removeprefix(SKIPPED)}")
+
+    async def _other_meaning(self, pair: Pair, buffer: str) -> str:
         """Say why what differs in `buffer` says nothing of this candidate after all, empty where it does."""
-        mine, theirs = self.originals.kernel, self._theirs
         through_host = [one for one in self.evidence.tried if one.place.where == "call"]
         # What the original does not take launches nothing, or not all there is.
         agreed = [one.variation.call for one in through_host if one.outcome.status == "equal" and one.outcome.outputs]
-        if mine is None or theirs is None or not agreed:
+        if not agreed:
             return ""
         return await other_meaning(
             self.originals.worker,
@@ -251,22 +264,20 @@ class Checking:
             self.candidate,
             agreed[0],
             self.originals.arch,
-            kernel=mine,
-            candidate_kernel=theirs,
+            kernel=pair.original,
+            candidate_kernel=pair.candidate,
             buffer=buffer,
             tolerance=self.comparer.tolerance,
         )
 
     @cached_property
-    def _theirs(self) -> Kernel | None:
-        """The candidate's kernel: of the original's name, and of its place among those of that name, if not given."""
+    def _pairs(self) -> tuple[Pair, ...]:
+        """The kernels to launch directly; only complete once both sides were compiled."""
         kernel, original = self.originals.kernel, self.originals.program
-        if kernel is None or self.candidate_kernel is not None:
-            return self.candidate_kernel
-        texts = [text_of(program, original.file) or "" for program in (original, self.candidate)]
-        mine, theirs = ([k for k in analyze(t, original.file).kernels if k.name == kernel.name] for t in texts)
-        index = next((i for i, one in enumerate(mine) if one.range == kernel.range), 0)
-        return theirs[index] if index < len(theirs) else None
+        if kernel is None or not self.originals.arch:
+            return ()
+        launches = {"before": self.before.launches, "after": self.after.launches}
+        return pairs(original, self.candidate, kernel, self.candidate_kernel, **launches)
 
     async def _on_device(self, number: int) -> None:
         planned = await self._plan(number)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from tritonforge.domain.messages import Program
 from tritonforge.verify.signature import text_of
@@ -20,6 +20,8 @@ _MOST_BITS = 64
 _TUNING = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "axis", "dim", "key", "num_buffers"})
 _LIMITS = frozenset({"min", "max", "minimum", "maximum", "clamp"})
 _COUNTS_PROGRAMS = ("cdiv", "program_id", "num_programs", "//")
+_EXACT = (ast.Eq, ast.NotEq, ast.In, ast.NotIn, ast.Is, ast.IsNot)
+_SEVERAL = (ast.Tuple, ast.List, ast.Set)
 _ARITHMETIC = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.IfExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -28,8 +30,9 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 class Literal:
     """A new whole number.
 
-    `compared`: something is compared with it or cut off at it. `tiles`: it is a factor of something that is not
-    constant, so that it may count tiles. `programs`: what it is compared with counts programs.
+    `compared`: something is compared with it or cut off at it. `exactly`: something is asked to be just this. `tiles`:
+    it is a factor of something that is not constant, so that it may count tiles. `programs`: what it is compared with
+    counts programs.
     """
 
     value: int
@@ -37,6 +40,7 @@ class Literal:
     compared: bool = False
     tiles: bool = False
     programs: bool = False
+    exactly: bool = False
 
 
 def new_literals(original: Program, candidate: Program) -> tuple[Literal, ...]:
@@ -48,13 +52,14 @@ def new_literals(original: Program, candidate: Program) -> tuple[Literal, ...]:
             continue
         for one in literals_added(before, after):
             other = found.get(one.value)
-            if other is None or (one.compared, one.programs, one.tiles) > (
-                other.compared,
-                other.programs,
-                other.tiles,
-            ):
-                found[one.value] = one
+            found[one.value] = one if other is None else _both(one, other)
     return tuple(sorted(found.values(), key=lambda one: (not one.compared, -one.value)))
+
+
+def _both(one: Literal, other: Literal) -> Literal:
+    """Return a number that stands in two places as one."""
+    chosen = max(one, other, key=lambda each: (each.compared, each.programs, each.tiles))
+    return replace(chosen, exactly=one.exactly or other.exactly)
 
 
 def literals_added(before: str, after: str) -> tuple[Literal, ...]:
@@ -63,14 +68,18 @@ def literals_added(before: str, after: str) -> tuple[Literal, ...]:
         old, new = ast.parse(before), ast.parse(after)
     except (SyntaxError, ValueError, RecursionError):
         return ()
-    had = {name: Counter(one.value for one in _literals(node)) for name, node in _functions(old)}
+    fixed = _numbers(old)
+    had = {name: Counter(one.value for one in _literals(node, fixed)) for name, node in _functions(old)}
     anywhere: Counter[int] = Counter()
     for counted in had.values():
         anywhere |= counted
     found: list[Literal] = []
+    fixed = _numbers(new)
     for name, node in _functions(new):
         left = Counter(had.get(name, anywhere))
-        for one in sorted(_literals(node), key=lambda one: one.compared):  # what is compared counts as what is new
+        for one in sorted(
+            _literals(node, fixed), key=lambda one: one.compared
+        ):  # what is compared counts as what is new
             if left[one.value]:
                 left[one.value] -= 1
             else:
@@ -93,13 +102,16 @@ def _functions(module: ast.Module) -> Iterator[tuple[str, ast.AST]]:
     yield "", ast.Module(rest, [])
 
 
-def _literals(function: ast.AST) -> list[Literal]:
+def _literals(function: ast.AST, fixed: Mapping[str, int]) -> list[Literal]:
     names = _assigned(function)
+    own = {one.id for one in ast.walk(function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    own |= {one.arg for one in ast.walk(function) if isinstance(one, ast.arg)}
+    fixed = {**{name: value for name, value in fixed.items() if name not in own}, **_numbers(function)}
     found: list[Literal] = []
     waiting: list[tuple[ast.AST, tuple[ast.AST, ...]]] = [(function, ())]
     while waiting:
         node, above = waiting.pop()
-        value = _value(node) if isinstance(node, ast.expr) else None
+        value = _value(node, fixed) if isinstance(node, ast.expr) else None
         if value is None:
             waiting += [(child, (*above, node)) for child in ast.iter_child_nodes(node)]
         elif value >= _SMALLEST and isinstance(node, ast.expr):
@@ -109,15 +121,36 @@ def _literals(function: ast.AST) -> list[Literal]:
     return found
 
 
-def _value(node: ast.expr) -> int | None:
-    """Return the value of an expression of whole numbers alone."""
+def _numbers(scope: ast.AST) -> dict[str, int]:
+    """Return the names that stand for one whole number throughout a function, or a module's own statements."""
+    if isinstance(scope, _FUNCTIONS):
+        nodes = list(ast.walk(scope))
+    else:
+        own = (one for one in getattr(scope, "body", ()) if not isinstance(one, (*_FUNCTIONS, ast.ClassDef)))
+        nodes = [node for one in own for node in ast.walk(one)]
+    stored = (one.id for one in nodes if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load))
+    bound = Counter((*stored, *(one.arg for one in nodes if isinstance(one, ast.arg))))
+    values: dict[str, int] = {}
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(name)], value=value) if bound[name] == 1:
+                number = _value(value, values)
+                if number is not None:
+                    values[name] = number
+    return values
+
+
+def _value(node: ast.expr, fixed: Mapping[str, int]) -> int | None:
+    """Return the value of an expression of whole numbers alone, some of which have the names in `fixed`."""
     if isinstance(node, ast.Constant):
         return node.value if type(node.value) is int else None
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        return fixed.get(node.id)
     if isinstance(node, ast.BinOp):
-        left, right = _value(node.left), _value(node.right)
+        left, right = _value(node.left, fixed), _value(node.right, fixed)
         return None if left is None or right is None else _combined(node.op, left, right)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = _value(node.operand)
+        inner = _value(node.operand, fixed)
         return None if inner is None else -inner
     return None
 
@@ -152,7 +185,11 @@ def _judged(node: ast.expr, value: int, above: tuple[ast.AST, ...], names: dict[
                 return None
         elif isinstance(outer, ast.Compare):
             others = [part for part in (outer.left, *outer.comparators) if part is not inner]
-            return Literal(value, node.lineno, compared=True, tiles=tiles, programs=_of_programs(others, names))
+            programs = _of_programs(others, names)
+            exactly = any(isinstance(op, _EXACT) for op in outer.ops)
+            return Literal(value, node.lineno, compared=True, tiles=tiles, programs=programs, exactly=exactly)
+        elif isinstance(outer, ast.MatchValue) or (isinstance(outer, ast.Dict) and inner in outer.keys):
+            return Literal(value, node.lineno, compared=True, exactly=True)
         elif isinstance(outer, ast.Call):
             called = ast.unparse(outer.func).rpartition(".")[2]
             if called in _LIMITS:
@@ -163,6 +200,8 @@ def _judged(node: ast.expr, value: int, above: tuple[ast.AST, ...], names: dict[
             break
         elif isinstance(outer, ast.Tuple) and inner is node and _is_grid(outer, above):
             return Literal(value, node.lineno, compared=True, programs=True)
+        elif isinstance(outer, _SEVERAL) and _is_asked_for(outer, above):
+            pass  # one of several that something may be
         elif not isinstance(outer, _ARITHMETIC):
             break
         tiles = tiles or (isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Mult))
@@ -177,6 +216,12 @@ def _is_grid(node: ast.Tuple, above: tuple[ast.AST, ...]) -> bool:
     if isinstance(outer, ast.Assign):
         return any("grid" in ast.unparse(target).lower() for target in outer.targets)
     return isinstance(outer, ast.Subscript) and any(isinstance(one, ast.Call) and one.func is outer for one in above)
+
+
+def _is_asked_for(node: ast.AST, above: tuple[ast.AST, ...]) -> bool:
+    """Tell whether something is asked to be one of what stands in `node`."""
+    outer = above[above.index(node) - 1]
+    return isinstance(outer, ast.Compare) and any(isinstance(op, ast.In | ast.NotIn) for op in outer.ops)
 
 
 def _of_programs(nodes: list[ast.expr], names: dict[str, str]) -> bool:

@@ -13,6 +13,7 @@ from tritonforge.verify.inputs import Variation
 from tritonforge.verify.literals import Literal
 from tritonforge.verify.resizing import Place, all_tensors, leaves, resize
 from tritonforge.verify.sizes import Count, counts, programs_of
+from tritonforge.verify.spreading import spread
 
 _MAX_LITERALS = 4
 _MAX_INPUTS = 3
@@ -55,6 +56,8 @@ async def reaching(
     unreached: set[Literal] = set()
     tried: set[tuple[int, ...]] = set()
     for literal in literals[:_MAX_LITERALS]:
+        if literal.exactly:
+            kept += await _exactly(sized, literal.value, alone, seed=seed + 301)
         if any(sized.crosses(one.call, literal) for one in usual) and not literal.compared:
             continue
         limits = False
@@ -75,6 +78,26 @@ async def reaching(
         if literal.compared and not crossed and not limits:
             unreached.add(literal)
     return Reached(tuple(kept), frozenset(unreached))
+
+
+async def _exactly(sized: _Sized, value: int, alone: Alone, *, seed: int) -> list[Variation]:
+    """Return inputs of which one size is just `value`: where that is asked for, something else is done.
+
+    Rows have gaps where the original allows it, because a number that stands for a size may stand for a stride too.
+    """
+    kept: list[Variation] = []
+    for about, sizes in itertools.islice(sized.equal(value), _MAX_INPUTS):
+        plain = resize(sized.call, sized.groups.sized(sizes), seed=seed + len(kept))
+        if not affordable(plain, sized.programs(sizes)):
+            continue
+        apart = spread(plain, "rows")
+        ways = [(plain, about)] if apart == plain else [(apart, f"{about}; gaps between rows"), (plain, about)]
+        for one, words in ways:
+            reason, _ = await ask_one(one, alone)
+            if not reason:
+                kept.append(Variation(one, words))
+                break
+    return kept
 
 
 def unreached_sentence(literals: Iterable[Literal]) -> str:
@@ -111,6 +134,13 @@ class _Sized:
                 sizes[index] = literal.value * times + self.tile // 2 + 5
                 if times == 1 or literal.tiles:
                     yield f"a size over {literal.value * times}, which the candidate names", sizes
+
+    def equal(self, value: int) -> Iterator[tuple[str, list[int]]]:
+        """Yield sizes of which one is `value`, the others small."""
+        for index in range(len(self.groups.groups)):
+            sizes = [2 + at % 2 for at in range(len(self.groups.groups))]
+            sizes[index] = value
+            yield f"a size of just {value}, which the candidate asks for", sizes
 
     def crosses(self, one: Call, literal: Literal) -> bool:
         """Tell whether what a number may stand for is larger than it on an input."""

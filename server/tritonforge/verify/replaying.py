@@ -16,7 +16,7 @@ _ID = re.compile(r"^([0-9a-fA-F]{1,8})(?:-([cdg])(\d+)\.(\d+))?$")
 class Place:
     """Which input of a check: run through the host function (`call`), launched directly, or run on the GPU.
 
-    `call` counts the recorded calls, `index` the inputs of that call, both from 0.
+    `call` counts the recorded calls, or the kernels that are launched directly, and `index` its inputs, both from 0.
     """
 
     where: Where
