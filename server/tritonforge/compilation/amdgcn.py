@@ -45,7 +45,7 @@ def read_amd_stream(text: str) -> tuple[list[Instruction], dict[str, int]]:
     files: dict[str, str] = {}
     folders: dict[str, str] = {}
     frames: tuple[Frame, ...] = ()
-    for line in text.splitlines():
+    for row, line in enumerate(text.splitlines()):
         if line.startswith("\t.loc") or line.lstrip().startswith(".loc"):
             found = _LOC.match(line)
             if found:
@@ -59,7 +59,7 @@ def read_amd_stream(text: str) -> tuple[list[Instruction], dict[str, int]]:
             if "Folded Spill" in comment or "Folded Reload" in comment:
                 mnemonic = f"spill_{'store' if 'Spill' in comment else 'load'}_{mnemonic}"
             target = _TARGET.match(operands) if mnemonic.startswith("s_") else None
-            instructions.append(Instruction(frames, mnemonic, "", operands, target[1] if target else None))
+            instructions.append(Instruction(frames, mnemonic, "", operands, target[1] if target else None, row))
             continue
         label = _LABEL.match(line)
         if label:

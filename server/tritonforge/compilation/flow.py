@@ -26,12 +26,13 @@ def read_stream(sass: str) -> tuple[list[Instruction], dict[str, int]]:
     labels: dict[str, int] = {}
     frames: list[Frame] = []
     fresh = True
-    for text in sass.splitlines():
+    for row, text in enumerate(sass.splitlines()):
         found = _INSTRUCTION.match(text)
         if found:
             fresh = True
             target = _TARGET.search(found[4])
-            instructions.append(Instruction(tuple(frames), found[2], found[3], found[4], target[1] if target else None))
+            branch = target[1] if target else None
+            instructions.append(Instruction(tuple(frames), found[2], found[3], found[4], branch, row))
             continue
         mark = _MARK.match(text)
         if mark:

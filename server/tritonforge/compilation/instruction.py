@@ -9,10 +9,14 @@ from tritonforge.compilation.locations import Frame
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction: `frames` innermost first, `target` the label it branches to (None: no branch)."""
+    """One instruction: `frames` innermost first, `target` the label it branches to (None: no branch).
+
+    `row` is the 0-based line of the text that it stands on.
+    """
 
     frames: tuple[Frame, ...]
     mnemonic: str
     modifiers: str
     operands: str
     target: str | None
+    row: int = -1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from tritonforge.diagnosis.classify import classify
 from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.diagnosis.heat import heat_of
 from tritonforge.diagnosis.reported import (
+    code_of,
     compilation_of,
     launch_of,
     library_callers,
@@ -21,6 +22,8 @@ from tritonforge.diagnosis.reported import (
 )
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.kernel_report import Listing
+from tritonforge.domain.launch import Launch
 from tritonforge.domain.profile import Profile, TargetInfo
 from tritonforge.domain.results import ProfileResult
 from tritonforge.profiling.nsight import ReportedLaunch, counters_of, read_report
@@ -40,8 +43,12 @@ class Source:
     kernels: tuple[Kernel, ...]
 
 
-def profile_report(report: Path, sources: Sequence[Source]) -> ProfileResult:
+def profile_report(
+    report: Path, sources: Sequence[Source], on_code: Callable[[Launch, Listing], object] = lambda *_: None
+) -> ProfileResult:
     """Profile every launch of `report` whose kernel is among `sources`, in the order of the report.
+
+    `on_code` is given the machine code of each launch that is profiled, with its stall samples.
 
     Raises:
         ReportError: when the report cannot be read.
@@ -62,7 +69,9 @@ def profile_report(report: Path, sources: Sequence[Source]) -> ProfileResult:
     profiles: list[Profile] = []
     for launch, match in found:
         if match is not None:
-            profiles.append(_profile(launch, *match, target=target, missing=() if profiles else tuple(missing)))
+            profile, code = _profile(launch, *match, target=target, missing=() if profiles else tuple(missing))
+            profiles.append(profile)
+            on_code(profile.launch, code)
     return ProfileResult(tuple(profiles))
 
 
@@ -95,7 +104,7 @@ def _names_alike(function: str, kernel: str) -> int:
 
 def _profile(
     reported: ReportedLaunch, source: Source, kernel: Kernel, *, target: str, missing: tuple[str, ...]
-) -> Profile:
+) -> tuple[Profile, Listing]:
     file = kernel_file(reported.instructions)
     callers = library_callers(kernel, source.text)
     placed = user_lines(reported.instructions, file, callers) if file else [None] * len(reported.instructions)
@@ -119,7 +128,7 @@ def _profile(
         counters=counters,
     )
     heat = heat_of(case)
-    return Profile(
+    profile = Profile(
         kernel=kernel,
         target=TargetInfo(target, "report", reported.device.name, None, None, None),
         launch=launch,
@@ -134,6 +143,7 @@ def _profile(
         missing=(*reasons, *(one for one in counters.missing if _adds(one, reasons))),
         notes=(TIME_NOTE, ceilings_note) if case.time else (ceilings_note,),
     )
+    return profile, code_of(reported, placed, file)
 
 
 def _fits(placed: Sequence[int | None], kernel: Kernel) -> bool:

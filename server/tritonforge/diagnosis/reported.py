@@ -15,6 +15,7 @@ from tritonforge.domain.compilation import Compilation, LineInstructions, Occupa
 from tritonforge.domain.counters import Counters
 from tritonforge.domain.instructions import TCGEN05, classify
 from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.kernel_report import Listing
 from tritonforge.domain.launch import CallSite, Config, Launch, Problem, Scalar
 from tritonforge.domain.profile import Ceilings, Roofline, TimeDistribution
 from tritonforge.prediction import GpuSpec, gpu_for
@@ -168,6 +169,23 @@ def _tensor_path(reported: ReportedLaunch, *, has_dot: bool) -> TensorPath:
     if "mma" in kinds:
         return "mma"
     return "fma" if has_dot and reported.instructions else "none"
+
+
+def code_of(reported: ReportedLaunch, placed: Sequence[int | None], file: str | None) -> Listing:
+    """Return the machine code that a report holds, its rows placed on the user's lines, with their stall samples."""
+    total = sum(sum(one.stalls.values()) for one in reported.instructions)
+    chains = (tuple(dict.fromkeys(line for name, line in one.frames if name == file)) for one in reported.instructions)
+    return Listing(
+        "sass",
+        tuple(f"{one.address:04x}  {one.sass}" for one in reported.instructions),
+        # Where nothing may be placed, no frame counts either: it speaks of another version of the file.
+        tuple((chain or (line,)) if line is not None else () for line, chain in zip(placed, chains, strict=True)),
+        {
+            row: samples / total
+            for row, one in enumerate(reported.instructions)
+            if (samples := sum(one.stalls.values()))
+        },
+    )
 
 
 def yardstick_of(device: ReportedDevice) -> tuple[Yardstick | None, str]:

@@ -47,7 +47,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate with its verdict and its time per launch id, measured or predicted. `reason`: why it was dropped."""
+    """A candidate with its verdict and its time per launch id, measured or predicted. `reason`: why it was dropped.
+
+    `at_s`: seconds into the search when its fate was decided.
+    """
 
     candidate: Candidate
     verdict: Verdict | None
@@ -56,6 +59,7 @@ class Trial:
     measured: Mapping[str, TimeDistribution] = field(default_factory=dict)
     accepted: bool = False
     reason: str = ""
+    at_s: float | None = None
 
 
 @dataclass(frozen=True)

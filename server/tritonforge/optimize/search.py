@@ -194,6 +194,7 @@ class Search:
             time_us=times or None,
             predictions={base.launch.id: one.prediction for base, one in pairs if one.prediction},
             reason=reason,
+            at_s=time.monotonic() - self.started,
         )
 
     def drop(self, attempt: Attempt, reason: str) -> None:
