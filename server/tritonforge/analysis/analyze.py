@@ -11,20 +11,21 @@ from tritonforge.analysis.discovery import JitFunction, KernelResolver, attach_w
 from tritonforge.analysis.entries import find_entries
 from tritonforge.analysis.hashing import CodeHasher
 from tritonforge.analysis.hosts import find_hosts
-from tritonforge.analysis.kernels import build_kernel
+from tritonforge.analysis.kernels import build_kernel, place_kernel
 from tritonforge.analysis.launches import Launch, Tuned, describe_launch, find_launches, true_sizes
+from tritonforge.analysis.memo import Facts, Memo, View
 from tritonforge.analysis.names import dotted
 from tritonforge.analysis.origins import Origins
-from tritonforge.analysis.parsing import parse_source
+from tritonforge.analysis.parsing import parse_lines
 from tritonforge.analysis.roles import returns_value
 from tritonforge.analysis.scopes import index_module
 from tritonforge.analysis.text import SourceText, decode_source
 from tritonforge.analysis.tuning import read_autotune, read_heuristics
 from tritonforge.analysis.unit import Unit
-from tritonforge.domain.kernel import FileAnalysis, Kernel, SourceError
+from tritonforge.domain.kernel import FileAnalysis, Kernel, LaunchSite, SourceError, Suppression
 
 
-def analyze(source: str | bytes, file: str) -> FileAnalysis:
+def analyze(source: str | bytes, file: str, memo: Memo | None = None) -> FileAnalysis:
     """Return every kernel of a file with the facts its source shows, and what could not be read.
 
     `source` is the file's text, or its bytes (decoded as Python would). `file` is carried through as it is. Never
@@ -39,20 +40,22 @@ def analyze(source: str | bytes, file: str) -> FileAnalysis:
         if problem is not None:
             errors.append(SourceError(file, *problem))
     text = SourceText(source)
-    tree, failure = parse_source(text)
+    tree, failure, parsed = parse_lines(text)
     # Where a byte did not decode, the parser stumbles over what stands in its place: that has been said.
     if failure is not None and not (problem is not None and "U+FFFD" in failure.message):
         errors.append(SourceError(file, failure.line, failure.message))
     if tree is None:
         return FileAnalysis(file, errors=tuple(errors))
     try:
-        return _analyze_tree(tree, text, file, errors)
+        return _analyze_tree(tree, text, file, errors, (memo or Memo(), parsed))
     except RecursionError:
         errors.append(SourceError(file, 1, "the code is nested too deeply to analyse"))
         return FileAnalysis(file, errors=tuple(errors))
 
 
-def _analyze_tree(tree: ast.Module, text: SourceText, file: str, errors: list[SourceError]) -> FileAnalysis:
+def _analyze_tree(
+    tree: ast.Module, text: SourceText, file: str, errors: list[SourceError], known: tuple[Memo, list[str]]
+) -> FileAnalysis:
     index = index_module(tree)
     unit = Unit(file, text, index, find_jit_functions(index))
     directives = find_directives(text)
@@ -63,32 +66,70 @@ def _analyze_tree(tree: ast.Module, text: SourceText, file: str, errors: list[So
         attach_wrappers(index, resolver)
         launches = find_launches(unit, resolver)
     entries = find_entries(tree, index, launches)
-    suppressions = read_suppressions(directives)
-    origins = Origins(index, text)
-    kernels: list[tuple[JitFunction, list[Launch], Kernel]] = []
+    hosts = find_hosts(index, text, unit.jits) if unit.jits or specs else ()
+    kernels: tuple[Kernel, ...] = ()
+    if unit.jits:
+        kernels = _kernels(unit, launches, read_suppressions(directives), known, errors)
+    return FileAnalysis(file, kernels, tuple(errors), specs, entries, hosts if kernels or specs else ())
+
+
+def _kernels(
+    unit: Unit,
+    launches: list[Launch],
+    suppressions: tuple[tuple[Suppression, bool], ...],
+    known: tuple[Memo, list[str]],
+    errors: list[SourceError],
+) -> tuple[Kernel, ...]:
+    memo, parsed = known
+    text, origins, view = unit.text, Origins(unit.index, unit.text), memo.view(unit, parsed)
+    found: list[tuple[JitFunction, list[Launch], tuple[LaunchSite, ...], Facts, set[str] | None]] = []
     for jit in _entry_kernels(unit.jits, launches):
         own = [launch for launch in launches if launch.kernel is jit]
         tuned = Tuned(read_autotune(jit, text), read_heuristics(jit))
         sites = tuple(describe_launch(launch, tuned, unit, origins) for launch in own)
         sized = {name for launch in own for name in true_sizes(launch, origins)}
-        kernel, whole = build_kernel(jit, unit, sites, sized, suppressions)
-        if not whole:
-            errors.append(SourceError(file, jit.node.lineno, f"{jit.name} is nested too deeply to analyse"))
-        kernels.append((jit, own, kernel))
-    hashed = _hash_all(kernels, CodeHasher(index, text)) if kernels else []
-    hosts = find_hosts(index, text, unit.jits) if kernels or specs else ()
-    return FileAnalysis(file, tuple(hashed), tuple(errors), specs, entries, hosts)
+        facts, new = view.facts(jit, sized), None
+        if facts is None:
+            facts, new = Facts(*build_kernel(jit, unit, sized)), sized
+        if not facts.whole:
+            errors.append(SourceError(unit.file, jit.node.lineno, f"{jit.name} is nested too deeply to analyse"))
+        found.append((jit, own, sites, facts, new))
+    hasher = _LateHasher(unit, view)
+    kernels: list[Kernel] = []
+    for jit, own, sites, facts, new in found:
+        kernel = facts.kernel
+        if new is not None:
+            kernel = replace(kernel, code_hash=hasher.kernel(jit))
+            view.keep(jit, new, Facts(kernel, facts.whole))
+        hashed = tuple(replace(site, site_hash=hasher.host(at)) for at, site in zip(own, sites, strict=True))
+        kernels.append(memo.same(place_kernel(kernel, hashed, suppressions, text)))
+    return tuple(kernels)
 
 
-def _hash_all(kernels: list[tuple[JitFunction, list[Launch], Kernel]], hasher: CodeHasher) -> list[Kernel]:
-    hashed = []
-    for jit, launches, kernel in kernels:
-        sites = []
-        for launch, site in zip(launches, kernel.launch_sites, strict=True):
-            host = launch.at.scope.function()
-            sites.append(replace(site, site_hash=hasher.host(host.node if host is not None else launch.at.statement)))
-        hashed.append(replace(kernel, launch_sites=tuple(sites), code_hash=hasher.kernel(jit)))
-    return hashed
+class _LateHasher:
+    """Hashes what is not known yet. The tree is normalised for that: nothing else may read it afterwards."""
+
+    def __init__(self, unit: Unit, view: View) -> None:
+        self._unit = unit
+        self._view = view
+        self._hasher: CodeHasher | None = None
+
+    def _of(self) -> CodeHasher:
+        if self._hasher is None:
+            self._hasher = CodeHasher(self._unit.index, self._unit.text)
+        return self._hasher
+
+    def kernel(self, jit: JitFunction) -> str:
+        return self._of().kernel(jit)
+
+    def host(self, launch: Launch) -> str:
+        host = launch.at.scope.function()
+        node = host.node if host is not None else launch.at.statement
+        known = self._view.host_hash(node)
+        if known is None:
+            known = self._of().host(node)
+            self._view.keep_host(node, known)
+        return known
 
 
 def _entry_kernels(jits: Mapping[int, JitFunction], launches: list[Launch]) -> list[JitFunction]:

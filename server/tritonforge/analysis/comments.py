@@ -15,7 +15,7 @@ from tritonforge.domain.kernel import SpecComment, Suppression
 _MARK = "tritonforge:"
 _DIRECTIVE = re.compile(r"#\s*tritonforge:\s*(\w+)(.*)")
 _CONTINUATION = re.compile(r"\s*#(?:[ ]{3}|\t)\s*(\S.*)")
-_IGNORE = re.compile(r"\s*(?:\[([^\]]*)\])?")
+_IGNORE = re.compile(r"\s*(?:\[([^\]]*)\])?(?:\s*\buntil\b\s*(\S*))?")
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def read_suppressions(directives: tuple[Directive, ...]) -> tuple[tuple[Suppress
         match = _IGNORE.match(directive.rest)
         if directive.word == "ignore" and match is not None:
             codes = tuple(code.strip().upper() for code in (match[1] or "").split(",") if code.strip())
-            found.append((Suppression(directive.line, codes), directive.alone))
+            found.append((Suppression(directive.line, codes, until=match[2]), directive.alone))
     return tuple(found)
 
 

@@ -30,14 +30,13 @@ from tritonforge.domain.kernel import (
 from tritonforge.domain.source import Range
 
 
-def build_kernel(
-    kernel: JitFunction,
-    unit: Unit,
-    sites: tuple[LaunchSite, ...],
-    sized: set[str],
-    suppressions: tuple[tuple[Suppression, bool], ...],
-) -> tuple[Kernel, bool]:
-    """Return the kernel's facts (all but its hash), and whether its body could be followed to the end."""
+def build_kernel(kernel: JitFunction, unit: Unit, sized: set[str]) -> tuple[Kernel, bool]:
+    """Return the kernel's facts, and whether its body could be followed to the end.
+
+    Launch sites and suppressions are left to `place_kernel`, hashes to `hashing`. `sized` names constexprs that some
+    launch sets to a tensor's extent. Facts depend on the statements that the kernel's names lead to, and on nothing
+    else of the file (`memo` relies on that).
+    """
     text = unit.text
     whole = True
     try:
@@ -50,12 +49,10 @@ def build_kernel(
     helpers = tuple(
         Helper(name, text.range(node) if node is not None else None) for name, node in facts.helpers.items()
     )
-    where = text.definition_range(kernel.node)
-    places = [where, *(h.range for h in helpers if h.range is not None), *(s.range for s in sites)]
     return Kernel(
         file=unit.file,
         name=kernel.name,
-        range=where,
+        range=text.definition_range(kernel.node),
         name_range=text.name_range(kernel.node),
         parameters=parameters,
         loops=tuple(_loop(loop, tiles, text) for loop in facts.loops),
@@ -69,13 +66,22 @@ def build_kernel(
         autotune=autotune,
         heuristics=read_heuristics(kernel),
         helpers=helpers,
-        launch_sites=sites,
         program_axes=program_axes(facts, parameters),
         constants=tuple(sorted(facts.constants)),
-        suppressions=_suppressions(suppressions, where, places, text),
         reaches=read_reaches(kernel, unit) if whole else None,
         apis=read_apis(kernel, unit),
     ), whole
+
+
+def place_kernel(
+    kernel: Kernel,
+    sites: tuple[LaunchSite, ...],
+    suppressions: tuple[tuple[Suppression, bool], ...],
+    text: SourceText,
+) -> Kernel:
+    """Return a kernel with its launch sites, and with the comments that silence findings of it."""
+    places = [kernel.range, *(h.range for h in kernel.helpers if h.range is not None), *(s.range for s in sites)]
+    return replace(kernel, launch_sites=sites, suppressions=_suppressions(suppressions, kernel.range, places, text))
 
 
 def _loop(loop: LoopFact, tiles: set[str], text: SourceText) -> Loop:

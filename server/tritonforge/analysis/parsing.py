@@ -31,6 +31,12 @@ def parse_source(text: SourceText) -> tuple[ast.Module | None, ParseFailure | No
     Returns the tree (None when nothing could be saved) and the first failure (None when the file is whole). Lines of
     the tree are lines of `text` either way.
     """
+    tree, failure, _ = parse_lines(text)
+    return tree, failure
+
+
+def parse_lines(text: SourceText) -> tuple[ast.Module | None, ParseFailure | None, list[str]]:
+    """Return what `parse_source` does, and the lines as they were parsed."""
     lines = list(text.lines)
     first: ParseFailure | None = None
     for number, line in enumerate(lines, 1):
@@ -47,10 +53,10 @@ def parse_source(text: SourceText) -> tuple[ast.Module | None, ParseFailure | No
     for _ in range(_ATTEMPTS if len(lines) < _LONG_FILE else 4):
         outcome = _try_parse("\n".join(lines))
         if isinstance(outcome, ast.Module):
-            return outcome, first
+            return outcome, first, lines
         first = first or outcome
         if outcome.line < 1:  # too deeply nested: there is no line to take out
-            return None, ParseFailure(1, outcome.message)
+            return None, ParseFailure(1, outcome.message), lines
         # A line that stays broken after it was replaced belongs to a larger broken thing: take the whole block out.
         by_line = by_line and (previous is None or outcome.line > previous.line)
         if not (by_line and _mend_line(lines, outcome)):
@@ -60,7 +66,7 @@ def parse_source(text: SourceText) -> tuple[ast.Module | None, ParseFailure | No
             previous = None
         else:
             previous = outcome
-    return None, first
+    return None, first, lines
 
 
 def _encodable(lines: list[str]) -> bool:

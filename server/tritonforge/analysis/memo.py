@@ -1,0 +1,195 @@
+"""Facts about kernels that were found before, for a file that is analysed again after every keystroke.
+
+A kernel's facts depend on the top-level statements that its names lead to, and on nothing else of the file. As long as
+the text of those is the same and in the same order, facts are taken over, with their lines moved to where the
+statements stand now. What depends on the rest (launch sites, suppressions) is read anew each time.
+"""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import hashlib
+import re
+import unicodedata
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tritonforge.analysis.discovery import JitFunction
+from tritonforge.analysis.shifting import Shift, shifted
+from tritonforge.analysis.unit import Unit
+from tritonforge.domain.kernel import Kernel
+
+K = TypeVar("K")
+V = TypeVar("V")
+_WORD = re.compile(r"[^\W\d]\w*")
+_MOST_KERNELS = 1024
+_MOST_BLOCKS = 8192
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A kernel without its launch sites and suppressions, and whether its body could be followed to the end."""
+
+    kernel: Kernel
+    whole: bool
+
+
+@dataclass(frozen=True)
+class _Entry:
+    facts: Facts
+    starts: tuple[int, ...]
+
+
+class Memo:
+    """What was found in earlier versions of files; one is enough for any number of files."""
+
+    def __init__(self) -> None:
+        self._facts: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._hosts: OrderedDict[tuple[bytes, int, int], str] = OrderedDict()
+        self._words: OrderedDict[bytes, frozenset[str]] = OrderedDict()
+        self._placed: OrderedDict[tuple[str, str], Kernel] = OrderedDict()
+
+    def view(self, unit: Unit, mended: Sequence[str]) -> View:
+        """Return what is known for one version of a file; `mended` are the lines that were parsed."""
+        return View(self, unit, mended)
+
+    def same(self, kernel: Kernel) -> Kernel:
+        """Return the object that stood for an equal kernel before: what others keep for it can be found by identity."""
+        key = kernel.file, kernel.name
+        before = self._placed.get(key)
+        if before == kernel:
+            kernel = before
+        _keep(self._placed, key, kernel, _MOST_KERNELS)
+        return kernel
+
+
+class View:
+    """A memo, seen from one version of a file."""
+
+    def __init__(self, memo: Memo, unit: Unit, mended: Sequence[str]) -> None:
+        self._memo = memo
+        self._unit = unit
+        self._starts, self._digests, self._texts = _blocks(unit, mended)
+        self._jits: dict[int, list[JitFunction]] = {}
+        for jit in unit.jits.values():
+            self._jits.setdefault(self._block(jit.node.lineno), []).append(jit)
+        self._bound: dict[str, set[int]] = {
+            name: {self._block(binding.line) for binding in bindings}
+            for name, bindings in unit.index.module.bindings.items()
+        }
+        self._keys: dict[int, tuple[bytes, tuple[int, ...]]] = {}
+
+    def facts(self, jit: JitFunction, sized: set[str]) -> Facts | None:
+        """Return what is known of a kernel, at its lines now. `sized`: see `build_kernel`."""
+        key, starts = self._key(jit, sized)
+        entry = self._memo._facts.get(key)  # noqa: SLF001 - same module
+        if entry is None:
+            return None
+        self._memo._facts.move_to_end(key)  # noqa: SLF001
+        if entry.starts == starts:
+            return entry.facts
+        facts = Facts(shifted(entry.facts.kernel, Shift(entry.starts, starts)), entry.facts.whole)
+        self._memo._facts[key] = _Entry(facts, starts)  # noqa: SLF001
+        return facts
+
+    def keep(self, jit: JitFunction, sized: set[str], facts: Facts) -> None:
+        """Remember a kernel as it was found."""
+        key, starts = self._key(jit, sized)
+        _keep(self._memo._facts, key, _Entry(facts, starts), _MOST_KERNELS)  # noqa: SLF001
+
+    def host_hash(self, node: ast.AST) -> str | None:
+        """Return the hash of a host function or statement, when it is known."""
+        return self._memo._hosts.get(self._place(node))  # noqa: SLF001
+
+    def keep_host(self, node: ast.AST, hashed: str) -> None:
+        """Remember the hash of a host function or statement."""
+        _keep(self._memo._hosts, self._place(node), hashed, _MOST_KERNELS)  # noqa: SLF001
+
+    def _place(self, node: ast.AST) -> tuple[bytes, int, int]:
+        line: int = node.lineno  # type: ignore[attr-defined]
+        block = self._block(line)
+        return self._digests[block], line - self._starts[block], node.col_offset  # type: ignore[attr-defined]
+
+    def _block(self, line: int) -> int:
+        return max(bisect.bisect_right(self._starts, line) - 1, 0)
+
+    def _key(self, jit: JitFunction, sized: set[str]) -> tuple[bytes, tuple[int, ...]]:
+        found = self._keys.get(id(jit))
+        if found is None:
+            found = self._keys[id(jit)] = self._read(jit, sized)
+        return found
+
+    def _read(self, jit: JitFunction, sized: set[str]) -> tuple[bytes, tuple[int, ...]]:
+        waiting, seen = [self._block(jit.node.lineno)], set[int]()
+        while waiting:
+            block = waiting.pop()
+            if block in seen:
+                continue
+            seen.add(block)
+            for name in self._words(block) & self._bound.keys():
+                waiting += self._bound[name] - seen
+            for inside in self._jits.get(block, ()):  # what wraps it may stand elsewhere
+                waiting += [self._block(wrapper.lineno) for wrapper, _ in inside.wrappers]
+        blocks = sorted(seen)
+        order = {block: number for number, block in enumerate(blocks)}
+
+        def place(node: ast.AST) -> tuple[int, int, int]:
+            block = self._block(node.lineno)  # type: ignore[attr-defined]
+            return order[block], node.lineno - self._starts[block], node.col_offset  # type: ignore[attr-defined]
+
+        jits = [
+            (place(inside.node), [place(wrapper) for wrapper, _ in inside.wrappers])
+            for block in blocks
+            for inside in self._jits.get(block, ())
+        ]
+        about = repr((self._unit.file, jit.name, place(jit.node), jits, sorted(sized))).encode("utf-8", "surrogatepass")
+        digest = hashlib.blake2b(about, digest_size=20)
+        for block in blocks:
+            digest.update(self._digests[block])
+        return digest.digest(), tuple(self._starts[block] for block in blocks)
+
+    def _words(self, block: int) -> frozenset[str]:
+        memo, digest = self._memo, self._digests[block]
+        found = memo._words.get(digest)  # noqa: SLF001
+        if found is None:
+            text = self._texts[block]
+            # The parser reads names in their composed form.
+            found = frozenset(_WORD.findall(text if text.isascii() else unicodedata.normalize("NFKC", text)))
+        _keep(memo._words, digest, found, _MOST_BLOCKS)  # noqa: SLF001
+        return found
+
+
+def _blocks(unit: Unit, mended: Sequence[str]) -> tuple[list[int], list[bytes], list[str]]:
+    """Cut a file after each top-level statement: first lines, digests and texts (as parsed and as written).
+
+    Statements on one line are one block. Lines of comments and blanks belong to what follows them.
+    """
+    module = unit.index.module.node
+    ends: list[int] = []
+    for statement in module.body:
+        first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
+        last = statement.end_lineno or statement.lineno
+        if ends and first <= ends[-1]:
+            ends[-1] = max(ends[-1], last)
+        else:
+            ends.append(last)
+    written = unit.text.lines
+    if not ends or ends[-1] < len(written):
+        ends.append(len(written))
+    starts = [1, *(end + 1 for end in ends[:-1])]
+    texts = []
+    for start, end in zip(starts, ends, strict=True):
+        own, parsed = written[start - 1 : end], mended[start - 1 : end]
+        texts.append("\n".join(own) if own == parsed else "\n".join([*own, "\0", *parsed]))
+    digests = [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).digest() for text in texts]
+    return starts, digests, texts
+
+
+def _keep(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+    kept[key] = value
+    kept.move_to_end(key)
+    while len(kept) > most:
+        kept.popitem(last=False)

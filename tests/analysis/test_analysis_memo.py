@@ -1,0 +1,118 @@
+"""A file that is analysed again after every edit, with what earlier versions showed, shows what it would show anew."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tritonforge.analysis import analyze
+from tritonforge.analysis.memo import Memo
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+SHARED = '''\
+import torch
+import triton
+import triton.language as tl
+
+BLOCK_SIZE = 128
+
+
+@triton.jit
+def scaled(x, factor):
+    return x * factor
+
+
+@triton.jit
+def one(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(o_ptr + i, scaled(tl.load(x_ptr + i, mask=i < n), 2.0), mask=i < n)  # é🚀
+
+
+def run_one(x):
+    o = torch.empty_like(x)
+    one[(triton.cdiv(x.numel(), BLOCK_SIZE),)](x, o, x.numel(), BLOCK=BLOCK_SIZE)
+    return o
+
+
+# tritonforge: ignore[TF502]
+@triton.jit
+def two(x_ptr, o_ptr, n, N: tl.constexpr):
+    total = 0.0
+    for k in range(0, n):
+        total += scaled(tl.load(x_ptr + k * N), f"{3}")
+    tl.store(o_ptr, total)
+
+
+def plain(x):
+    """Not jitted yet."""
+    return tl.sum(x)
+
+
+class Op:
+    def __init__(self, fn):
+        self.kernel = fn
+
+    def __call__(self, x):
+        self.kernel[(1,)](x, x, 3, N=x.shape[0])
+
+
+Op(two)(torch.zeros(3))
+tuned = triton.autotune(configs=[triton.Config({"N": 8})], key=["n"])(two)
+'''
+PIECES = [
+    "\n", "\n\n\n", "#", "🚀", " ", "    ", "\t", "(", ")", ":", '"""', "x", "@triton.jit\n", "\r\n", "\\\n",
+    "BLOCK_SIZE = 64\n", "scaled = triton.jit(plain)\n", "def scaled(x, factor):\n    return x\n", "import math as tl\n",
+    "# tritonforge: ignore\n", "one[(1,)](1, 2, 3, BLOCK=x.shape[0])\n", "del one\n", "tl = None\n", "  = ", "if x:\n",
+    "from helpers import scaled\n", "class scaled: pass\n", "\x0c", "N = 3; M = 4\n", "ﬁ",
+]  # fmt: skip
+
+
+def edited(text: str, rng: random.Random) -> str:
+    """One edit: a piece put in, or some characters or lines taken out, copied or moved."""
+    at = rng.randrange(len(text) + 1)
+    kind = rng.random()
+    if kind < 0.45:
+        return text[:at] + rng.choice(PIECES) + text[at:]
+    if kind < 0.7:
+        return text[:at] + text[at + rng.randrange(12) :]
+    lines = text.splitlines(keepends=True) or [""]
+    first = rng.randrange(len(lines))
+    last = min(first + rng.randrange(9), len(lines))
+    taken, rest = lines[first:last], lines[:first] + lines[last:]
+    if kind < 0.8:
+        return "".join(rest)
+    to = rng.randrange(len(rest) + 1)
+    kept = lines if kind < 0.9 else rest
+    return "".join([*kept[:to], *taken, *kept[to:]])
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("source", [SHARED, *(path.read_text() for path in EXAMPLES[:3])])
+def test_after_any_edits_a_memo_changes_nothing(source, seed):
+    rng = random.Random(seed)
+    memo, versions = Memo(), [source]
+    for _ in range(30):
+        # Now and then back to an earlier version: an undo.
+        text = rng.choice(versions) if rng.random() < 0.2 else edited(versions[-1], rng)
+        versions.append(text)
+        assert analyze(text, "f.py", memo) == analyze(text, "f.py"), text
+
+
+def test_an_edit_elsewhere_leaves_the_very_same_kernels():
+    memo = Memo()
+    before = analyze(SHARED, "f.py", memo).kernels
+    after = analyze(SHARED.replace("Op(two)", "Op(two )"), "f.py", memo).kernels
+    assert [k.name for k in after] == ["one", "two"]
+    assert all(now is then for now, then in zip(after, before, strict=True))
+    changed = analyze(SHARED.replace("x * factor", "x + factor"), "f.py", memo).kernels
+    assert all(now.code_hash != then.code_hash for now, then in zip(changed, before, strict=True))
+
+
+def test_kernels_below_an_inserted_line_move_with_all_that_they_name():
+    memo = Memo()
+    analyze(SHARED, "f.py", memo)
+    for cut in ("def run_one", "@triton.jit\ndef one", "import triton\n"):
+        text = SHARED.replace(cut, f"\n# added\n{cut}", 1)
+        assert analyze(text, "f.py", memo) == analyze(text, "f.py")
