@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import re
 import tomllib
@@ -12,8 +13,9 @@ from typing import Any
 
 from tritonforge.config import validate as v
 from tritonforge.config.lines import index_lines, index_values
-from tritonforge.config.settings import LlmSettings, SettingProblem, Settings
+from tritonforge.config.settings import DatedIgnore, LlmSettings, SettingProblem, Settings
 from tritonforge.domain.errors import UsageError
+from tritonforge.domain.ignoring import lapsed_because
 from tritonforge.domain.messages import Limits
 from tritonforge.domain.target import Target
 
@@ -27,7 +29,7 @@ _TOP: dict[str, v.Rule] = {
     "llm": v.Rule("a table", v.table),
     "launch": v.Rule("an array of tables, [[launch]]", v.tables),
     "select": v.Rule('a list of codes or prefixes such as "TF203" or "TF2"', v.codes),
-    "ignore": v.Rule('a list of codes or prefixes such as "TF203" or "TF2"', v.codes),
+    "ignore": v.Rule('a list of codes or prefixes such as "TF203", "TF2" or "TF203 until 2027-03-01"', v.dated_codes),
     "per-file-ignores": v.Rule("a table from file patterns to lists of codes", v.file_codes),
     "limits": v.Rule("a table", v.table),
 }
@@ -42,6 +44,24 @@ _LLM: dict[str, v.Rule] = {
     "model": v.Rule("the name of a model", v.text),
     "base-url": v.Rule("an http:// or https:// address", v.matching(r"https?://\S+")),
     "max-rounds": v.Rule("a whole number from 1 to 1000", v.whole(1, 1000)),
+    "max-tokens": v.Rule("a whole number of tokens from 1000 up", v.whole(1000, 10**12)),
+    "max-cost": v.Rule("an amount above 0", v.number(above=0.0)),
+    "max-seconds": v.Rule("a number of seconds above 0", v.seconds),
+    "input-price": v.Rule("a price per million tokens, 0 or more", v.number()),
+    "output-price": v.Rule("a price per million tokens, 0 or more", v.number()),
+    "api": v.Rule('"auto", "responses" or "chat"', v.one_of("auto", "responses", "chat")),
+    "stream": v.Rule("true or false", v.boolean),
+    "structured-output": v.Rule("true or false", v.boolean),
+    "temperature": v.Rule('a number from 0 to 2, or "none" to send none', v.or_none(v.number(most=2.0))),
+    "seed": v.Rule('a whole number from 0 up, or "none" to send none', v.or_none(v.whole(0, 2**31 - 1))),
+    "timeout": v.Rule("a number of seconds above 0", v.seconds),
+    "retries": v.Rule("a whole number from 0 to 20", v.whole(0, 20)),
+    "context-tokens": v.Rule("a whole number of tokens from 2048 up", v.whole(2048, 10**8)),
+    "answer-tokens": v.Rule("a whole number of tokens from 256 up", v.whole(256, 10**7)),
+    "organization": v.Rule("the name of an organisation", v.text),
+    "project": v.Rule("the name of a project", v.text),
+    "proxy": v.Rule("the address of a proxy", v.matching(r"(?:https?|socks5h?)://\S+")),
+    "headers": v.Rule('a table of header names and texts; "env:TRITONFORGE_LLM_…" reads a variable', v.headers),
 }
 _LIMITS: dict[str, v.Rule] = {
     "seconds": v.Rule("a number of seconds above 0", v.seconds),
@@ -126,6 +146,7 @@ def _build(base: Settings, table: Mapping[str, Any], source: v.Source) -> Settin
     top = v.check_table(table, _TOP, (), source)
     llm = v.check_table(top.get("llm", {}), _LLM, ("llm",), source)
     limits = v.check_table(top.get("limits", {}), _LIMITS, ("limits",), source)
+    ignore, per_file, dated = _ignores(top.get("ignore"), top.get("per-file-ignores", ()))
     targets = {**base.targets, **_targets(top.get("targets", {}), base.targets, source)}
     default = top.get("default-target", base.default_target)
     if default not in {AUTO_NAME, *targets}:
@@ -136,20 +157,60 @@ def _build(base: Settings, table: Mapping[str, Any], source: v.Source) -> Settin
         base,
         default_target=default,
         targets=targets,
-        llm=LlmSettings(
-            model=llm.get("model", base.llm.model),
-            base_url=llm.get("base-url", base.llm.base_url),
-            max_rounds=llm.get("max-rounds", base.llm.max_rounds),
-        ),
+        llm=_llm(base.llm, llm, source),
         launches=base.launches + v.check_launches(top.get("launch", []), source),
         select=top.get("select", base.select),
-        ignore=top.get("ignore", base.ignore),
-        per_file_ignores=base.per_file_ignores + top.get("per-file-ignores", ()),
+        ignore=base.ignore if ignore is None else ignore,
+        per_file_ignores=base.per_file_ignores + per_file,
+        dated=base.dated + dated,
         limits=Limits(
             seconds=limits.get("seconds", base.limits.seconds),
             memory_bytes=limits.get("memory", base.limits.memory_bytes),
         ),
     )
+
+
+def _llm(base: LlmSettings, kept: Mapping[str, Any], source: v.Source) -> LlmSettings:
+    settings = replace(base, **{key.replace("-", "_"): value for key, value in kept.items()})
+    if settings.max_cost is not None and (settings.input_price is None or settings.output_price is None):
+        source.report(
+            ("llm", "max-cost"),
+            "'max-cost' in [llm] needs prices.",
+            "Set input-price and output-price, per million tokens.",
+        )
+        settings = replace(settings, max_cost=None)
+    if settings.answer_tokens > settings.context_tokens // 2:
+        source.report(
+            ("llm", "answer-tokens"),
+            "'answer-tokens' in [llm] leaves less than half of 'context-tokens' to the question.",
+            f"Set it to {settings.context_tokens // 2} at most.",
+        )
+        settings = replace(settings, answer_tokens=settings.context_tokens // 2)
+    return settings
+
+
+_PerFile = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def _ignores(
+    ignore: tuple[v.Dated, ...] | None, per_file: tuple[tuple[str, tuple[v.Dated, ...]], ...]
+) -> tuple[tuple[str, ...] | None, _PerFile, tuple[DatedIgnore, ...]]:
+    """Return the entries that still count today, without their days, and those that have one, all of them."""
+    today = dt.datetime.now(dt.UTC).date()
+    dated: list[DatedIgnore] = []
+
+    def counting(pattern: str | None, listed: tuple[v.Dated, ...]) -> tuple[str, ...]:
+        kept: list[str] = []
+        for code, until in listed:
+            over = lapsed_because(until, today)
+            if until is not None:
+                dated.append(DatedIgnore(pattern, code, until, over))
+            kept += [] if over else [code]
+        return tuple(kept)
+
+    plain = None if ignore is None else counting(None, ignore)
+    files = tuple((pattern, counting(pattern, listed)) for pattern, listed in per_file)
+    return plain, files, tuple(dated)
 
 
 def _targets(tables: Mapping[str, Any], known: Mapping[str, Target], source: v.Source) -> dict[str, Target]:

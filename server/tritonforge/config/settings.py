@@ -6,9 +6,10 @@ import fnmatch
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tritonforge.config.lines import ValuePlace
+from tritonforge.domain.ignoring import IgnoredBy, Lapsed
 from tritonforge.domain.messages import Limits
 from tritonforge.domain.target import Target
 
@@ -24,11 +25,35 @@ EMBEDDED_TARGETS: dict[str, Target] = {"offline": OFFLINE, "local": LOCAL}
 
 @dataclass(frozen=True)
 class LlmSettings:
-    """The optional proposing engine; off while `model` is None. The key never stands in a file."""
+    """The optional proposing engine; off while `model` is None. The key never stands in a file.
+
+    All `max_…` bound one search for one kernel: proposals asked for, tokens, cost in the currency of the prices,
+    seconds spent waiting for the model. Prices are per million tokens. `context_tokens` is the model's window,
+    `answer_tokens` the most of it that an answer may take. `timeout` is of one answer, in seconds. The values of
+    `headers` may be `env:NAME`. `temperature` and `seed` are None where none is to be sent.
+    """
 
     model: str | None = None
     base_url: str | None = None
     max_rounds: int = 16
+    max_tokens: int = 500_000
+    max_cost: float | None = None
+    max_seconds: float = 1800.0
+    input_price: float | None = None
+    output_price: float | None = None
+    api: Literal["auto", "responses", "chat"] = "auto"
+    stream: bool = True
+    structured_output: bool = False
+    temperature: float | None = 0.0
+    seed: int | None = 0
+    timeout: float = 180.0
+    retries: int = 4
+    context_tokens: int = 32_768
+    answer_tokens: int = 8_192
+    organization: str | None = None
+    project: str | None = None
+    proxy: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def enabled(self) -> bool:
@@ -69,6 +94,21 @@ class SettingProblem:
 
 
 @dataclass(frozen=True)
+class DatedIgnore:
+    """`"TF203 until 2027-03-01"` in `ignore` (`pattern` None) or in `per-file-ignores`; `lapsed`: why it is over."""
+
+    pattern: str | None
+    code: str
+    until: str
+    lapsed: str = ""
+
+    @property
+    def key(self) -> str:
+        """The setting that it stands in."""
+        return "ignore" if self.pattern is None else f"per-file-ignores {self.pattern!r}"
+
+
+@dataclass(frozen=True)
 class Settings:
     """Everything configured for one workspace, validated, with defaults where nothing was said.
 
@@ -80,13 +120,39 @@ class Settings:
     source: str | None = None
     default_target: str = "auto"
     targets: Mapping[str, Target] = field(default_factory=lambda: dict(EMBEDDED_TARGETS))
-    llm: LlmSettings = LlmSettings()
+    llm: LlmSettings = field(default_factory=LlmSettings)
     launches: tuple[LaunchTable, ...] = ()
     select: tuple[str, ...] = ("TF",)
     ignore: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     limits: Limits = field(default_factory=Limits)
     problems: tuple[SettingProblem, ...] = ()
+    dated: tuple[DatedIgnore, ...] = ()
+    """Entries of `ignore` and `per-file-ignores` that were written with a day; the two hold those that still count."""
+
+    def silences(self, code: str, file: str) -> tuple[IgnoredBy, str, str | None] | None:
+        """Return what keeps findings of `code` in `file` from being shown, where that stands, its last day; or None."""
+        for pattern, codes in self.per_file_ignores:
+            if _matches(pattern, file) and (length := _longest_prefix(codes, code)):
+                until = self._until(pattern, code[:length])
+                return "per-file", f"{self.source or 'settings'}: per-file-ignores {pattern!r}", until
+        if self.selects(code, file):
+            return None
+        dropped = code[: _longest_prefix(self.ignore, code)]
+        key = f"ignore {dropped!r}" if dropped else "select"
+        return "setting", f"{self.source or 'settings'}: {key}", self._until(None, dropped)
+
+    def lapsed(self) -> tuple[Lapsed, ...]:
+        """Return the dated entries that no longer count."""
+        return tuple(
+            Lapsed(one.code, f"{self.source or 'settings'}: {one.key}", one.until, one.lapsed)
+            for one in self.dated
+            if one.lapsed
+        )
+
+    def _until(self, pattern: str | None, code: str) -> str | None:
+        found = (one.until for one in self.dated if one.pattern == pattern and one.code == code and not one.lapsed)
+        return next(found, None)
 
     def selects(self, code: str, file: str) -> bool:
         """Tell whether findings of `code` (`TF203`) are wanted in `file` (workspace-relative, with `/`).

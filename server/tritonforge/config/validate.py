@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -150,9 +151,31 @@ def codes(value: Any) -> tuple[str, ...]:
     return out
 
 
-def file_codes(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+Dated = tuple[str, str | None]
+"""A code, and the last day on which it is ignored; None: for ever."""
+
+
+def dated_codes(value: Any) -> tuple[Dated, ...]:
+    """Accept a list of rule codes or prefixes, each alone or with a day: `TF203 until 2027-03-01`."""
+    return tuple(_dated(one) for one in texts(value))
+
+
+def _dated(text: str) -> Dated:
+    code, _, rest = text.strip().partition(" ")
+    codes([code])
+    if not rest.strip():
+        return code, None
+    word, _, day = rest.strip().partition(" ")
+    try:
+        dt.date.fromisoformat(day.strip() if word == "until" else "")
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a code nor a code with a day, 'TF203 until 2027-03-01'") from None
+    return code, day.strip()
+
+
+def file_codes(value: Any) -> tuple[tuple[str, tuple[Dated, ...]], ...]:
     """Accept a table from file patterns to lists of codes."""
-    return tuple((pattern, codes(listed)) for pattern, listed in table(value).items())
+    return tuple((pattern, dated_codes(listed)) for pattern, listed in table(value).items())
 
 
 def whole(low: int, high: int) -> Callable[[Any], int]:
@@ -171,6 +194,47 @@ def seconds(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
         raise ValueError
     return float(value)
+
+
+def number(*, above: float | None = None, most: float = 1e12) -> Callable[[Any], float]:
+    """Accept a number from 0 to `most`; with `above`, a larger one than that."""
+
+    def check(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+            raise ValueError
+        if above is not None and value <= above:
+            raise ValueError
+        return float(value)
+
+    return check
+
+
+def boolean(value: Any) -> bool:
+    """Accept true or false."""
+    if not isinstance(value, bool):
+        raise ValueError  # noqa: TRY004 - every check says "does not fit" the same way
+    return value
+
+
+def or_none(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Accept what `inner` accepts, or the text "none", which stands for no value."""
+
+    def check(value: Any) -> Any:
+        return None if value == "none" else inner(value)
+
+    return check
+
+
+def headers(value: Any) -> dict[str, str]:
+    """Accept a table of HTTP headers; variables are read only where their name says that they are meant for this."""
+    out: dict[str, str] = {}
+    for name, content in table(value).items():
+        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name) or not _is_text(content) or not content.isprintable():
+            raise ValueError(f"{name!r} is no header")
+        if content.startswith("env:") and not re.fullmatch(r"env:TRITONFORGE_LLM_[A-Z0-9_]+", content):
+            raise ValueError("a variable's name must begin with TRITONFORGE_LLM_")
+        out[name] = content
+    return out
 
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
