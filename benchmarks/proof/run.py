@@ -7,12 +7,14 @@ or a witness does not hold.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import math
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from corpus import Subject, load
 from sampling import items, sample
 from supervising import over
 from tables import render
+
+import tritonforge
 
 HERE = Path(__file__).resolve().parent
 WITNESSED = HERE / "witnessed.json"
@@ -73,12 +77,19 @@ def gate(subjects: Sequence[Subject], options: argparse.Namespace) -> bool:
             print(f"{item}: {'accepted' if said.get('accepted') else 'refused'}: {said.get('reason')}", flush=True)
 
     results = _collect("judging.py", wanted, told, options.results / "gate.json", options, tell)
-    accepted = [item for item in mutants if _wrong(item, results.get(item, {}), subjects)]
-    refused = [item for item in wanted if item not in mutants and _wrong(item, results.get(item, {}), subjects)]
-    silent = [item for item in mutants if results.get(item, {"error": True}).get("error")]
-    variants = len(wanted) - len(mutants)
+    left = [item for item in wanted if item not in results]
+    judged = [item for item in wanted if item in results]
+    wrong = [item for item in judged if _wrong(item, results[item], subjects)]
+    accepted, refused = [one for one in wrong if one in mutants], [one for one in wrong if one not in mutants]
+    silent = [item for item in judged if item in mutants and results[item].get("error")]
+    mutants &= set(judged)
+    variants = len(judged) - len(mutants)
     print(f"gate: {len(accepted)} of {len(mutants)} mutants accepted ({len(silent)} without a verdict),", end=" ")
-    print(f"{len(refused)} of {variants} variants refused", flush=True)
+    print(
+        f"{len(refused)} of {variants} variants refused", end=f"; {len(left)} are left\n" if left else "\n", flush=True
+    )
+    if left:
+        return False
     # A gate that gives no verdict at all must not pass for one that refuses.
     return not accepted and len(refused) <= MOST_WRONG * variants and len(silent) <= MOST_WRONG * len(mutants)
 
@@ -115,14 +126,21 @@ def _collect(
 ) -> dict[str, Any]:
     """Run `script` over `wanted`; each result is kept in `file` at once, so that a run that is stopped loses none."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    before = json.loads(file.read_text())["items"] if file.exists() and not options.fresh else {}
-    about = {"date": time.strftime("%Y-%m-%d"), "target": options.target}
-    results: dict[str, Any] = {}
+    about = {"date": time.strftime("%Y-%m-%d"), "target": options.target, "gate": _gate()}
+    stored = json.loads(file.read_text()) if file.exists() and not options.fresh else {}
+    before = stored.get("items", {})
+    if options.resume:
+        # What another gate said counts for nothing here.
+        before = before if (stored.get("gate"), stored.get("target")) == (about["gate"], about["target"]) else {}
+        wanted = [item for item in wanted if before.get(item, {"error": True}).get("error")]
+    results: dict[str, Any] = {item: before[item] for item in before} if options.resume else {}
 
     def done(said: dict[str, Any]) -> None:
         item = said.pop("item")
         results[item] = said
-        file.write_text(json.dumps({**about, "items": {**before, **results}}, indent=1) + "\n")
+        beside = file.with_suffix(".new")
+        beside.write_text(json.dumps({**about, "items": {**before, **results}}, indent=1) + "\n")
+        beside.replace(file)
         if tell:
             tell(item, said)
 
@@ -130,8 +148,38 @@ def _collect(
     if options.sample:  # few of each kernel: starting a session for each costs more than judging
         shares = _SHARES * options.jobs
         groups = [[item for group in groups[share::shares] for item in group] for share in range(shares)]
-    over(script, [g for g in groups if g], options=told, jobs=options.jobs, seconds=options.seconds, done=done)
+    elif options.chunk:
+        groups = _in_chunks(groups, options.chunk, before)
+    over(
+        script,
+        [g for g in groups if g],
+        options=told,
+        jobs=options.jobs,
+        seconds=options.seconds,
+        done=done,
+        within=options.within,
+        pinned=options.pin,
+    )
     return results
+
+
+def _gate() -> str:
+    """Name the gate that judges: a hash of all that decides what it says."""
+    package = Path(tritonforge.__file__).parent
+    digest = hashlib.sha256()
+    for room in ("analysis", "compilation", "domain", "verify", "worker"):
+        for path in sorted((package / room).rglob("*.py")):
+            digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _in_chunks(groups: Sequence[Sequence[str]], most: int, known: Mapping[str, Any]) -> list[list[str]]:
+    """Cut what belongs together into equal parts of at most so many items, those that took longest first."""
+    parts: list[list[str]] = []
+    for group in groups:
+        count = -(-len(group) // most)
+        parts += [list(group[number::count]) for number in range(count)]
+    return sorted(parts, key=lambda part: -sum(known.get(item, {}).get("seconds") or 0.0 for item in part))
 
 
 def _by_kernel(wanted: Sequence[str]) -> list[list[str]]:
@@ -166,6 +214,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="which sample")
     parser.add_argument("--gate-seed", type=int, help="fixed inputs for the gate, to repeat a run")
     parser.add_argument("--seconds", type=float, default=300.0, help="kill a process that says nothing for this long")
+    parser.add_argument("--within", type=float, default=math.inf, help="begin nothing after so many seconds, and end")
+    parser.add_argument("--resume", action="store_true", help="only what this very gate has not judged yet")
+    parser.add_argument("--chunk", type=int, default=0, help="items of a kernel that share a process; 0: all of them")
+    parser.add_argument("--pin", action="store_true", help="give each process a core to itself")
     parser.add_argument("--again", action="store_true", help="check witnesses although nothing has changed")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     parser.add_argument("--results", type=Path, default=HERE / "results", help="where results are kept")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import math
 import os
 import queue
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,8 @@ def over(
     jobs: int,
     seconds: float,
     done: Callable[[dict[str, Any]], None],
+    within: float = math.inf,
+    pinned: bool = False,
 ) -> None:
     """Run `script` on all items of `groups`; a group stays in one process.
 
@@ -51,7 +55,10 @@ def over(
         seconds: a process that says nothing for this long is killed; the item that it had begun gets no result but
             `error`, and the others are run in another process.
         done: is called with each result, from several threads but one at a time.
+        within: after so many seconds nothing more is begun, and what still runs is ended without a result.
+        pinned: each process has a core to itself, so that its times say something although others run.
     """
+    until = time.monotonic() + within
     waiting: queue.SimpleQueue[Sequence[str]] = queue.SimpleQueue()
     for group in groups:
         waiting.put(group)
@@ -61,16 +68,20 @@ def over(
         with lock:
             done(result)
 
-    def work() -> None:
-        while True:
+    def work(core: int | None) -> None:
+        while time.monotonic() < until:
             try:
                 group = list(waiting.get_nowait())
             except queue.Empty:
                 return
-            while group:
-                group = _run(script, group, options, seconds, report)
+            while group and time.monotonic() < until:
+                group = _run(script, group, options, seconds, report, until=until, core=core)
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(max(jobs, 1))]
+    cores = sorted(os.sched_getaffinity(0)) if pinned else []
+    threads = [
+        threading.Thread(target=work, args=(cores[number % len(cores)] if cores else None,), daemon=True)
+        for number in range(max(jobs, 1))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -78,7 +89,14 @@ def over(
 
 
 def _run(
-    script: str, items: list[str], options: Sequence[str], seconds: float, report: Callable[[dict[str, Any]], None]
+    script: str,
+    items: list[str],
+    options: Sequence[str],
+    seconds: float,
+    report: Callable[[dict[str, Any]], None],
+    *,
+    until: float,
+    core: int | None,
 ) -> list[str]:
     """Run the script once and return the items that it did not get to."""
     process = subprocess.Popen(
@@ -86,7 +104,9 @@ def _run(
         start_new_session=True,
     )  # fmt: skip
     _RUNNING.add(process)
-    timer = _Timer(process, seconds)
+    if core is not None:
+        os.sched_setaffinity(process.pid, {core})  # before it has started a thread or a process
+    timer = _Timer(process, seconds, until)
     errors: list[str] = []
     reader = threading.Thread(target=lambda: errors.append(process.stderr.read() if process.stderr else ""))
     reader.start()
@@ -104,7 +124,7 @@ def _run(
     reader.join()
     timer.stop()
     _RUNNING.discard(process)
-    if left:
+    if left and time.monotonic() < until:
         stuck = current if current in left else left[0]
         left.remove(stuck)
         last = ("".join(errors).strip().splitlines() or [""])[-1]
@@ -116,15 +136,15 @@ def _run(
 class _Timer:
     """Kills a process, and all that it started, that says nothing for too long."""
 
-    def __init__(self, process: subprocess.Popen[str], seconds: float) -> None:
-        self._process, self._seconds = process, seconds
+    def __init__(self, process: subprocess.Popen[str], seconds: float, until: float) -> None:
+        self._process, self._seconds, self._until = process, seconds, until
         self.fired = False
         self.feed()
 
     def feed(self) -> None:
         """Start anew."""
         self.stop()
-        self._timer = threading.Timer(self._seconds, self._fire)
+        self._timer = threading.Timer(max(0.0, min(self._seconds, self._until - time.monotonic())), self._fire)
         self._timer.daemon = True
         self._timer.start()
 
