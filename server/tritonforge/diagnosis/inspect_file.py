@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from tritonforge.config import Settings
 from tritonforge.diagnosis.assessment import Assessed, assess, error_of, together, yardstick
+from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.compiled_calls import CompiledCalls
-from tritonforge.diagnosis.diagnose import diagnose
+from tritonforge.diagnosis.diagnose import diagnose_all, lapsed
 from tritonforge.diagnosis.watching import watched
 from tritonforge.domain.compilation import Compilation
 from tritonforge.domain.finding import Finding
+from tritonforge.domain.ignoring import Ignored
 from tritonforge.domain.kernel import FileAnalysis, Kernel
 from tritonforge.domain.results import AnalyzedKernel, Assessment
 from tritonforge.jobs import JobError
@@ -22,10 +24,11 @@ def inspect_source(
     analysis: FileAnalysis, kernels: Sequence[Kernel], settings: Settings, *, note: str
 ) -> tuple[AnalyzedKernel, ...]:
     """Judge kernels by their source alone; `note` says why there is nothing more."""
-    return tuple(
-        AnalyzedKernel(kernel, launch_note=note, findings=wanted(diagnose(kernel), analysis.file, settings))
-        for kernel in kernels
-    )
+    out = []
+    for kernel in kernels:
+        shown, ignored = sorted_out(kernel, (), analysis.file, settings)
+        out.append(AnalyzedKernel(kernel, launch_note=note, findings=shown, ignored=ignored, lapsed=lapsed(kernel)))
+    return tuple(out)
 
 
 async def inspect_kernel(
@@ -79,14 +82,27 @@ async def inspect_kernel(
             for arch, why in failed.items()
             for launch in launches
         ]
-    findings = diagnose(kernel, [one.case for one in assessed])
+    shown, ignored = sorted_out(kernel, [one.case for one in assessed], workload.analysis.file, workload.settings)
     return AnalyzedKernel(
         kernel,
         tuple(launches.values()),
         "" if launches else note,
         tuple(assessments),
-        wanted(findings, workload.analysis.file, workload.settings),
+        shown,
+        ignored,
+        lapsed(kernel),
     )
+
+
+def sorted_out(
+    kernel: Kernel, cases: Sequence[Case], file: str, settings: Settings
+) -> tuple[tuple[Finding, ...], tuple[Ignored, ...]]:
+    """Return the findings that are wanted, and those that are ignored on purpose: by a comment, or by the settings."""
+    found, ignored = diagnose_all(kernel, cases)
+    silenced = [
+        Ignored(finding, *why) for finding in found if (why := settings.silences(finding.code, file)) is not None
+    ]
+    return wanted(found, file, settings), (*ignored, *silenced)
 
 
 def wanted(findings: Sequence[Finding], file: str, settings: Settings) -> tuple[Finding, ...]:

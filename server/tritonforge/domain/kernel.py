@@ -223,11 +223,15 @@ class Helper:
 
 @dataclass(frozen=True)
 class Suppression:
-    """`# tritonforge: ignore[TF203]` at `line`: the codes it silences (empty: all), for that line or a whole kernel."""
+    """`# tritonforge: ignore[TF203]` at `line`: the codes it silences (empty: all), for that line or a whole kernel.
+
+    `until`: the last day (`2027-03-01`) on which it counts, or whatever else stands after the word; None: for ever.
+    """
 
     line: int
     codes: tuple[str, ...]
     whole_kernel: bool = False
+    until: str | None = None
 
 
 @dataclass(frozen=True)

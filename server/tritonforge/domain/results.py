@@ -9,6 +9,7 @@ from typing import Literal
 from tritonforge.domain.candidate import Suggestion, Trial, Verdict
 from tritonforge.domain.compilation import Compilation, Prediction, Waves
 from tritonforge.domain.finding import Bottleneck, Finding
+from tritonforge.domain.ignoring import Ignored, Lapsed
 from tritonforge.domain.kernel import Kernel, SourceError
 from tritonforge.domain.launch import Config, Launch
 from tritonforge.domain.messages import Difference
@@ -42,15 +43,23 @@ class AnalyzedKernel:
     launch_note: str = ""
     assessments: tuple[Assessment, ...] = ()
     findings: tuple[Finding, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+    """What there is to know, too, and is ignored on purpose."""
+    lapsed: tuple[Lapsed, ...] = ()
+    """Comments that ignored something up to a day that has passed."""
 
 
 @dataclass(frozen=True)
 class AnalyzeResult:
-    """Every kernel of the files that were named, and what could not be read. `target` is None when nothing compiled."""
+    """Every kernel of the files that were named, and what could not be read. `target` is None when nothing compiled.
+
+    `lapsed`: entries of the settings that ignored something up to a day that has passed.
+    """
 
     kernels: tuple[AnalyzedKernel, ...] = ()
     errors: tuple[SourceError, ...] = ()
     target: TargetInfo | None = None
+    lapsed: tuple[Lapsed, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import re
 from lsprotocol import types
 
 from tritonforge.config import Settings
-from tritonforge.diagnosis.diagnose import diagnose
+from tritonforge.diagnosis.diagnose import diagnose, suppression_of
 from tritonforge.domain.finding import Finding
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.source import Range
@@ -115,8 +115,4 @@ def report(
 
 def _suppressed(finding: Finding, kernel: Kernel) -> bool:
     """Tell whether a comment written since silences a finding; `diagnose` knows those that were there before."""
-    return any(
-        (s.whole_kernel or s.line == finding.range.start.line)
-        and (not s.codes or any(finding.code.startswith(code) or code == finding.name for code in s.codes))
-        for s in kernel.suppressions
-    )
+    return suppression_of(finding, kernel.suppressions) is not None

@@ -5,9 +5,10 @@ The syntax is that of "Workflow commands for GitHub Actions": what would end a c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tritonforge.domain.finding import SEVERITIES, Finding, Severity
+from tritonforge.domain.ignoring import Ignored, Lapsed
 from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult
 from tritonforge.report import wording
 from tritonforge.report.text_findings import by_gravity, counted
@@ -55,7 +56,26 @@ def analyze_summary(result: AnalyzeResult, prefix: str = "") -> str:
             f"- `{_path(error.file, prefix)}:{error.line}` {_cell(error.message)}" for error in result.errors[:_SHOWN]
         ]
         lines.append("")
+    ignored = [one for kernel in result.kernels for one in kernel.ignored]
+    lapsed = [*result.lapsed, *(one for kernel in result.kernels for one in kernel.lapsed)]
+    lines += ignored_markdown(ignored, lapsed)
     return "\n".join(lines)
+
+
+def ignored_markdown(ignored: Sequence[Ignored], lapsed: Sequence[Lapsed]) -> list[str]:
+    """Return what is ignored on purpose, folded away, and each silence that has ended."""
+    lines: list[str] = []
+    if ignored:
+        lines += [f"<details><summary>{wording.plural(len(ignored), 'finding')} ignored on purpose</summary>", ""]
+        for one in ignored[:_SHOWN]:
+            until = f" until {one.until}" if one.until else ""
+            place = f"{one.finding.file}:{one.finding.range.start.line}"
+            lines.append(f"- `{place}` {one.finding.code} {one.finding.name} ({_cell(one.where)}{until})")
+        lines += ["", "</details>", ""]
+    if lapsed:
+        lines += [f"- `{_cell(one.where)}`: {one.what} is no longer ignored (until {one.until})" for one in lapsed]
+        lines.append("")
+    return lines
 
 
 def _annotation(finding: Finding, prefix: str) -> str:

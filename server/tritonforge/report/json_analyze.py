@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tritonforge.domain.codec import encode
 from tritonforge.domain.compilation import Compilation, LineInstructions, LineWork
+from tritonforge.domain.ignoring import Ignored
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult, Assessment
 from tritonforge.report.json_parts import (
@@ -37,7 +38,15 @@ def _kernel(analyzed: AnalyzedKernel) -> Json:
     }
     if not analyzed.launches:
         out["launch_note"] = analyzed.launch_note
+    if analyzed.ignored:
+        out["ignored"] = [ignored_json(one) for one in analyzed.ignored]
     return out
+
+
+def ignored_json(one: Ignored) -> Json:
+    """Return a finding that is ignored on purpose: which, where it is silenced, by what, and up to which day."""
+    line = one.finding.range.start.line
+    return {"code": one.finding.code, "line": line, "by": one.by, "where": one.where, "until": one.until}
 
 
 def _static(kernel: Kernel) -> Json:

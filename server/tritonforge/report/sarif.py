@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from tritonforge.domain.finding import Finding, Severity
+from tritonforge.domain.ignoring import Ignored
 from tritonforge.domain.kernel import Kernel, SourceError
 from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult
 from tritonforge.report import wording
@@ -35,10 +36,13 @@ def analyze_sarif(
     end), `documentation` the URL under which the pages of the rules are.
     """
     findings = [(analyzed, finding) for analyzed in result.kernels for finding in analyzed.findings]
-    rules = _rules([finding for _, finding in findings], documentation, unreadable=bool(result.errors))
+    silenced = [one.finding for analyzed in result.kernels for one in analyzed.ignored]
+    shown = [finding for _, finding in findings]
+    rules = _rules([*silenced, *shown], documentation, unreadable=bool(result.errors))
     places = {rule["id"]: number for number, rule in enumerate(rules)}
     seen: Counter[str] = Counter()
     results = [_result(analyzed, finding, places, seen) for analyzed, finding in findings]
+    results += [_suppressed(analyzed, one, places, seen) for analyzed in result.kernels for one in analyzed.ignored]
     results += [_unreadable(error, places, seen) for error in result.errors]
     for one in results:
         _place(one["locations"][0]["physicalLocation"]["artifactLocation"], prefix)
@@ -123,9 +127,20 @@ def _result(analyzed: AnalyzedKernel, finding: Finding, places: dict[str, int], 
     }
 
 
+def _suppressed(analyzed: AnalyzedKernel, one: Ignored, places: dict[str, int], seen: Counter[str]) -> Json:
+    """Return a finding that is ignored on purpose: code hosts keep it closed, and see when it comes back."""
+    until = f" until {one.until}" if one.until else ""
+    suppression = {
+        "kind": "inSource" if one.by == "comment" else "external",
+        "justification": f"{one.where}{until}",
+    }
+    return {**_result(analyzed, one.finding, places, seen), "suppressions": [suppression]}
+
+
 def _step(analyzed: AnalyzedKernel, finding: Finding) -> int:
     """Return which of the places of its rule in the kernel the finding is about: 0 for the first."""
-    same = sorted({one.range.start for one in analyzed.findings if one.code == finding.code})
+    every = (*analyzed.findings, *(one.finding for one in analyzed.ignored))
+    same = sorted({one.range.start for one in every if one.code == finding.code})
     return same.index(finding.range.start)
 
 

@@ -13,6 +13,7 @@ from tritonforge.report import wording
 from tritonforge.report.text import BLANK, WIDTH, Line, Span, indent, line, shortened, wrap
 from tritonforge.report.text_compare import compared
 from tritonforge.report.text_findings import SEVERITY_STYLE, bottleneck_spans, counted, finding_text, section
+from tritonforge.report.text_ignored import ignored_text
 
 _MANY = 4
 """Launches of a kernel that are shown."""
@@ -20,8 +21,8 @@ _EACH = 6
 """Kernels up to which each is told why no launch of it is known; of a whole repository that would be all there is."""
 
 
-def analyze_text(result: AnalyzeResult, *, width: int = WIDTH) -> list[Line]:
-    """Return the report of `analyze`, at most `width` columns wide."""
+def analyze_text(result: AnalyzeResult, *, width: int = WIDTH, show_ignored: bool = False) -> list[Line]:
+    """Return the report of `analyze`, at most `width` columns wide; `show_ignored` lists what is ignored on purpose."""
     out: list[Line] = []
     each = len(result.kernels) <= _EACH
     silent = []
@@ -37,7 +38,9 @@ def analyze_text(result: AnalyzeResult, *, width: int = WIDTH) -> list[Line]:
         out += wrap([place, " ", Span("error:", "bad"), " ", error.message], width=width, hanging=4)
     if result.errors:
         out.append(BLANK)
-    return [*out, _summary(result)]
+    ignored = [one for kernel in result.kernels for one in kernel.ignored]
+    lapsed = [*result.lapsed, *(one for kernel in result.kernels for one in kernel.lapsed)]
+    return [*out, _summary(result), *ignored_text(ignored, lapsed, listed=show_ignored, width=width)]
 
 
 def launch_text(launch: Launch, width: int = 96) -> list[Line]:

@@ -59,6 +59,7 @@ SOURCE_ONLY = "no worker is available, so only the source was judged"
     "--fail-on", type=click.Choice(SEVERITIES), default="error", show_default=True,
     help="Exit with 1 when a finding is at least this severe.",
 )  # fmt: skip
+@click.option("--show-ignored", is_flag=True, help="List what is ignored on purpose: by comments and by the settings.")
 @click.option(
     "--format", "output_format", type=click.Choice(FORMATS), default="text", show_default=True,
     help="What to print on stdout: sarif for code scanning, github for annotations of a workflow, html for one page.",
@@ -111,6 +112,7 @@ async def _analyze(
     selected: str | None,
     ignore: str | None,
     fail_on: str,
+    show_ignored: bool,
     output_format: str,
 ) -> int:
     from tritonforge.diagnosis.inspect_many import Part, from_source
@@ -147,8 +149,8 @@ async def _analyze(
             interrupted = True
     for one in found.kernels.values():
         workspace.remember_pin(one.kernel, pin, one.launches)
-    result = found.result(files)
-    print_report(output_format, result, files, workspace.root)
+    result = replace(found.result(files), lapsed=settings.lapsed())
+    print_report(output_format, result, files, workspace.root, show_ignored=show_ignored)
     if interrupted:
         total = wording.plural(sum(len(file.kernels) for file in files), "kernel")
         warn(f"interrupted: {len(result.kernels)} of {total} were judged, and the others are left out.")

@@ -23,46 +23,49 @@ _SUMMARY_BYTES = 1 << 20
 """The most that GitHub takes for the summary of one step."""
 
 
-def print_report(output_format: str, result: AnalyzeResult, files: Sequence[Selected], root: Path) -> None:
-    """Print `result` of `files`, found in the workspace `root`."""
-    repository = _repository(root)
-    inside = root.relative_to(repository).as_posix()
+def print_report(
+    output_format: str, result: AnalyzeResult, files: Sequence[Selected], root: Path, *, show_ignored: bool = False
+) -> None:
+    """Print `result` of `files`, found in the workspace `root`; text lists what is ignored where that is asked for."""
+    base = repository(root)
+    inside = root.relative_to(base).as_posix()
     prefix = "" if inside == "." else f"{inside}/"
     if output_format != "text" and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # whatever the terminal speaks: a program reads it
     if output_format == "text":
-        print_lines(analyze_text(result, width=text_width()))
+        print_lines(analyze_text(result, width=text_width(), show_ignored=show_ignored))
     elif output_format == "json":
-        _json(analyze_json(result))
+        print_json(analyze_json(result))
     elif output_format == "sarif":
         from tritonforge.report.sarif import analyze_sarif
 
         log = analyze_sarif(
-            result, root=repository.as_uri(), prefix=prefix, version=__version__, documentation=_documentation()
+            result, root=base.as_uri(), prefix=prefix, version=__version__, documentation=documentation()
         )
-        _json(log)
+        print_json(log)
     elif output_format == "github":
         from tritonforge.report.github import analyze_commands, analyze_summary
 
         sys.stdout.writelines(f"{command}\n" for command in analyze_commands(result, prefix))
-        _append_summary(analyze_summary(result, prefix))
+        append_summary(analyze_summary(result, prefix))
     else:
         from tritonforge.report.html_analyze import analyze_html
 
         sys.stdout.write(analyze_html(result, {file.analysis.file: file.text for file in files}, version=__version__))
 
 
-def _repository(root: Path) -> Path:
+def repository(root: Path) -> Path:
     """Return the folder that a code host knows paths from: the repository around the workspace, else the workspace."""
     return next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
 
 
-def _json(value: object) -> None:
+def print_json(value: object) -> None:
+    """Print `value` as JSON on stdout."""
     json.dump(value, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
     sys.stdout.write("\n")
 
 
-def _append_summary(text: str) -> None:
+def append_summary(text: str) -> None:
     """Add to the summary of the workflow's step, where there is one and room for it."""
     place = os.environ.get(_SUMMARY)
     if not place:
@@ -79,7 +82,7 @@ def _append_summary(text: str) -> None:
         warn(f"{_SUMMARY} cannot be written: {error.strerror}.")
 
 
-def _documentation() -> str | None:
+def documentation() -> str | None:
     """Return where the documentation is on the web, as the installed package says; None where it does not."""
     try:
         urls = importlib.metadata.metadata("tritonforge").get_all("Project-URL") or []
