@@ -48,8 +48,7 @@ def parse_lines(text: SourceText) -> tuple[ast.Module | None, ParseFailure | Non
             if not _encodable([line]):
                 first = first or ParseFailure(number, "the text contains half of a surrogate pair")
                 lines[number - 1] = "".join("?" if "\ud800" <= c <= "\udfff" else c for c in line)
-    previous: ParseFailure | None = None
-    by_line = True
+    tried: set[int] = set()
     for _ in range(_ATTEMPTS if len(lines) < _LONG_FILE else 4):
         outcome = _try_parse("\n".join(lines))
         if isinstance(outcome, ast.Module):
@@ -57,16 +56,33 @@ def parse_lines(text: SourceText) -> tuple[ast.Module | None, ParseFailure | Non
         first = first or outcome
         if outcome.line < 1:  # too deeply nested: there is no line to take out
             return None, ParseFailure(1, outcome.message), lines
-        # A line that stays broken after it was replaced belongs to a larger broken thing: take the whole block out.
-        by_line = by_line and (previous is None or outcome.line > previous.line)
-        if not (by_line and _mend_line(lines, outcome)):
-            by_line = True
-            if not _blank_block(lines, outcome.line):
-                break
-            previous = None
-        else:
-            previous = outcome
+        start, end = _block_around(lines, outcome.line)
+        if not any(lines[i].strip() for i in range(start, end)):
+            break
+        block = lines[start:end]
+        if start in tried or not _mend(block, ParseFailure(outcome.line - start, outcome.message)):
+            block = [""] * len(block)
+        tried.add(start)
+        lines[start:end] = block
     return None, first, lines
+
+
+def _mend(block: list[str], failure: ParseFailure) -> bool:
+    """Mend the broken lines of one top-level block until it parses by itself; False when that does not help.
+
+    The rest of the file is not parsed again for each line: people type in one place.
+    """
+    before = 0
+    for _ in range(_ATTEMPTS):
+        # A line that stays broken after it was replaced belongs to a larger broken thing.
+        if failure.line <= before or not _mend_line(block, failure):
+            return False
+        before = failure.line
+        outcome = _try_parse("\n".join(block))
+        if isinstance(outcome, ast.Module):
+            return True
+        failure = outcome
+    return False
 
 
 def _encodable(lines: list[str]) -> bool:
@@ -118,24 +134,21 @@ def _mend_line(lines: list[str], failure: ParseFailure) -> bool:
     return True
 
 
-def _blank_block(lines: list[str], line: int) -> bool:
-    """Empty the top-level block around `line`, its decorators included; False when there is nothing left to empty."""
+def _block_around(lines: list[str], line: int) -> tuple[int, int]:
+    """Return the top-level block around `line` (from 1), its decorators included: first and last index, half-open."""
     start = min(line, len(lines)) - 1
     while start > 0 and not _starts_block(lines[start]):
         start -= 1
     while start > 0 and lines[start - 1].startswith("@"):
         start -= 1
-    end = max(min(line, len(lines)), start + 1)
+    end = start + 1
     if lines[start].startswith("@"):
         while end < len(lines) and not re.match(r"(async\s+)?def\b|class\b", lines[end - 1]):
             end += 1
+    end = max(end, min(line, len(lines)))
     while end < len(lines) and not _starts_block(lines[end]):
         end += 1
-    if not any(lines[i].strip() for i in range(start, end)):
-        return False
-    for i in range(start, end):
-        lines[i] = ""
-    return True
+    return start, end
 
 
 def _starts_block(line: str) -> bool:
