@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import OrderedDict
 
 from lsprotocol import types
 
@@ -38,23 +39,41 @@ class Shown:
     stale: bool = False
 
 
-def findings_of(snapshot: Snapshot, facts: Facts, settings: Settings) -> tuple[Shown, ...]:
-    """Return every finding to show: fresh facts speak for their kernel, stale ones beside what the source shows."""
+def findings_of(snapshot: Snapshot, facts: Facts, settings: Settings, only: Kernel | None = None) -> tuple[Shown, ...]:
+    """Return every finding to show, or those of one kernel.
+
+    Fresh facts speak for their kernel, stale ones beside what the source shows.
+    """
     shown: list[Shown] = []
-    for kernel in snapshot.analysis.kernels:
+    for kernel in snapshot.analysis.kernels if only is None else (only,):
         known = facts.of(snapshot.uri, kernel.name)
         if known is None:
-            shown += [Shown(kernel, finding) for finding in diagnose(kernel)]
+            shown += [Shown(kernel, finding) for finding in _of_source(kernel)]
             continue
         fresh = is_fresh(known, kernel)
         found = [moved_finding(f, known, snapshot, kernel) for f in known.findings if fresh or f.provenance != "source"]
         if not fresh:
-            now = diagnose(kernel)
+            now = _of_source(kernel)
             shown += [Shown(kernel, finding) for finding in now]
             seen = {(f.code, f.range.start.line) for f in now}
             found = [f for f in found if (f.code, f.range.start.line) not in seen]
         shown += [Shown(kernel, finding, not fresh) for finding in found if not _suppressed(finding, kernel)]
     return tuple(one for one in shown if settings.selects(one.finding.code, snapshot.file))
+
+
+_known: OrderedDict[int, tuple[Kernel, tuple[Finding, ...]]] = OrderedDict()
+_MOST_KNOWN = 1024
+
+
+def _of_source(kernel: Kernel) -> tuple[Finding, ...]:
+    """Return what the source alone shows; found once for each kernel object, which outlives edits elsewhere."""
+    found = _known.get(id(kernel))
+    if found is None or found[0] is not kernel:
+        found = _known[id(kernel)] = kernel, tuple(diagnose(kernel))
+        while len(_known) > _MOST_KNOWN:
+            _known.popitem(last=False)
+    _known.move_to_end(id(kernel))
+    return found[1]
 
 
 def diagnostics(snapshot: Snapshot, facts: Facts, settings: Settings) -> list[types.Diagnostic]:

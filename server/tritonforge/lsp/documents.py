@@ -10,6 +10,7 @@ from lsprotocol import types
 from pygls.uris import to_fs_path
 
 from tritonforge.analysis import analyze
+from tritonforge.analysis.memo import Memo
 from tritonforge.domain.kernel import FileAnalysis, Kernel
 from tritonforge.lsp.positions import PositionedText
 from tritonforge.store.keys import text_hash
@@ -59,6 +60,7 @@ class Documents:
         """Begin with none; positions are counted in `encoding`."""
         self.encoding = encoding
         self._open: dict[str, _Open] = {}
+        self._memo = Memo()
         self._analyses: OrderedDict[tuple[str, str], FileAnalysis] = OrderedDict()
 
     @property
@@ -104,11 +106,12 @@ class Documents:
         )  # fmt: skip
 
     def _analysis(self, text: str, content: str, file: str) -> FileAnalysis:
-        # In line: 10 ms for 2,000 lines, and `ast` in a thread would hold the interpreter's lock just as long.
+        # In line: a keystroke costs little more than the parser does, which would hold the interpreter's lock in a
+        # thread just as long.
         key = content, file
         found = self._analyses.get(key)
         if found is None:
-            found = analyze(text, file) if "triton" in text else FileAnalysis(file)
+            found = analyze(text, file, self._memo) if "triton" in text else FileAnalysis(file)
             self._analyses[key] = found
             while len(self._analyses) > _KEPT:
                 self._analyses.popitem(last=False)

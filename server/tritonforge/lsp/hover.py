@@ -133,9 +133,7 @@ def _rows(known: KernelFacts, first: LaunchFacts, snapshot: Snapshot) -> list[tu
 
 def _line(kernel: Kernel, line: int, snapshot: Snapshot, facts: Facts, settings: Settings) -> list[str]:
     parts = [
-        _finding(one)
-        for one in findings_of(snapshot, facts, settings)
-        if one.kernel is kernel and one.finding.range.start.line == line
+        _finding(one) for one in findings_of(snapshot, facts, settings, kernel) if one.finding.range.start.line == line
     ]
     known = facts.of(snapshot.uri, kernel.name)
     if known is not None and known.first is not None:
