@@ -23,10 +23,13 @@ _LIMITS = Limits(seconds=60.0)
 _REINSTALL = "Install torch and triton anew in the target's interpreter, in versions that belong together."
 
 
-async def examine(settings: Settings, name: str | None = None, store: Store | None = None) -> DoctorResult:
+async def examine(
+    settings: Settings, name: str | None = None, store: Store | None = None, *, python: str | None = None
+) -> DoctorResult:
     """Return what works on the target called `name` (default: the configured one).
 
-    What it finds out about counters is remembered in `store`, in place of what an earlier try found.
+    What it finds out about counters is remembered in `store`, in place of what an earlier try found. `python` is the
+    interpreter to use where the target names none.
 
     Raises:
         UsageError: when no such target is configured.
@@ -35,7 +38,7 @@ async def examine(settings: Settings, name: str | None = None, store: Store | No
     checks: list[DoctorCheck] = []
     info = TargetInfo(target.name, "unknown", None, None, None, None)
     try:
-        async with open_session(settings, name) as session:
+        async with open_session(settings, name, python=python) as session:
             info = session.info
             checks += _environment(session)
             with tempfile.TemporaryDirectory(prefix="tritonforge-doctor-") as folder:

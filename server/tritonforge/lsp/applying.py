@@ -5,19 +5,23 @@ from __future__ import annotations
 from lsprotocol import types
 
 from tritonforge.domain.errors import UsageError
-from tritonforge.lsp import summary
+from tritonforge.lsp import suggestions, summary
 from tritonforge.lsp.code_actions import edit_of
 from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.facts import Offer
 from tritonforge.lsp.state import State
 
-APPLY = "Apply"
+APPLY, COMPARE = "Apply", "Show Diff"
 
 
 async def propose(state: State, uri: str, offer: Offer) -> None:
-    """Tell the user what was found, with a button that applies it."""
+    """Tell the user what was found, with a button that applies it, and one that shows it where the client can."""
     found = f"{offer.kernel.name}: {summary.verified(offer.suggestion)} ({offer.suggestion.trial.candidate.title})."
-    if await state.client.ask(found, APPLY) == APPLY:
+    answers = (APPLY, COMPARE) if state.options.previews and state.client.can.shows_documents else (APPLY,)
+    answer = await state.client.ask(found, *answers)
+    if answer == COMPARE:
+        await state.client.show(suggestions.address(uri, offer))
+    if answer == APPLY:
         try:
             await apply(state, uri, offer)
         except UsageError as error:
@@ -28,11 +32,11 @@ async def apply(state: State, uri: str, offer: Offer) -> str:
     """Apply a suggestion to the document as it is now.
 
     Raises:
-        UsageError: the document is closed, its code has changed, or the client refused.
+        UsageError: the document is gone, its code has changed, or the client refused.
     """
-    snapshot = state.snapshot(uri)
+    snapshot = state.look_at(uri)
     if snapshot is None:
-        raise UsageError(f"{offer.kernel.file} is not open.", "Open it and apply the suggestion again.")
+        raise UsageError(f"{offer.kernel.file} cannot be read any more.", "Run Optimize again.")
     edit = edit_of(offer, snapshot, state.client)
     if edit is None:
         raise UsageError(f"The code of {offer.kernel.name} has changed since it was optimized.", "Run Optimize again.")

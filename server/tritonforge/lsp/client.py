@@ -26,6 +26,7 @@ class Abilities:
     action_literals: bool = False
     watches_files: bool = False
     markdown: bool = True
+    shows_documents: bool = False
 
     @classmethod
     def of(cls, said: types.ClientCapabilities) -> Abilities:
@@ -46,6 +47,7 @@ class Abilities:
             versioned_edits=has("workspace.workspace_edit.document_changes"),
             resolves_actions="edit" in (resolvable or ()) and has("text_document.code_action.data_support"),
             watches_files=has("workspace.did_change_watched_files.dynamic_registration"),
+            shows_documents=has("window.show_document.support"),
             action_literals=has("text_document.code_action.code_action_literal_support"),
             markdown=formats is None or types.MarkupKind.Markdown in formats,
         )
@@ -78,6 +80,14 @@ class Client:
         except Exception:  # noqa: BLE001 - a client that cannot ask has not agreed
             return None
         return chosen.title if chosen is not None else None
+
+    async def show(self, uri: str) -> None:
+        """Have the client open a document, where it can."""
+        if self.can.shows_documents:
+            try:
+                await self._server.window_show_document_async(types.ShowDocumentParams(uri, take_focus=True))
+            except Exception:  # noqa: BLE001 - what is not shown is still a code action
+                return
 
     async def edit(self, label: str, edit: types.WorkspaceEdit) -> str | None:
         """Have the client apply an edit; returns why it did not, or None."""

@@ -17,18 +17,25 @@ Ways = Mapping[str, Sequence[Way]]
 """What could be run to see launches, by kernel; kernels whose launches are known have none."""
 
 
-def code_lenses(snapshot: Snapshot, facts: Facts, jobs: Jobs, ways: Ways, *, trusted: bool) -> list[types.CodeLens]:
-    """Return the lenses of a snapshot; none in a workspace that is not trusted, where they could do nothing."""
+def code_lenses(
+    snapshot: Snapshot, facts: Facts, jobs: Jobs, ways: Ways, *, trusted: bool, previews: bool = False
+) -> list[types.CodeLens]:
+    """Return the lenses of a snapshot; none in a workspace that is not trusted, where they could do nothing.
+
+    `previews` says that the client can show a suggestion beside the document.
+    """
     if not trusted or snapshot.path is None:
         return []
     return [
         types.CodeLens(snapshot.positions.whole_line(kernel.range.start.line), command)
         for kernel in snapshot.analysis.kernels
-        for command in _commands(kernel, snapshot, facts, jobs, ways.get(kernel.name, ()))
+        for command in _commands(kernel, snapshot, facts, jobs, ways.get(kernel.name, ()), previews=previews)
     ]
 
 
-def _commands(kernel: Kernel, snapshot: Snapshot, facts: Facts, jobs: Jobs, ways: Sequence[Way]) -> list[types.Command]:
+def _commands(
+    kernel: Kernel, snapshot: Snapshot, facts: Facts, jobs: Jobs, ways: Sequence[Way], *, previews: bool
+) -> list[types.Command]:
     about = {"uri": snapshot.uri, "kernel": kernel.name}
     job = jobs.about((snapshot.uri, kernel.name))
     if job is not None:
@@ -47,7 +54,10 @@ def _commands(kernel: Kernel, snapshot: Snapshot, facts: Facts, jobs: Jobs, ways
     offer = facts.offered(snapshot.uri, kernel.name)
     if offer is not None and offer.edits_for(snapshot) is not None:
         apply = f"Apply {summary.gain(offer.suggestion)}"
-        commands.append(types.Command(apply, names.APPLY, arguments=[{**about, "suggestion": offer.id}]))
+        this = {**about, "suggestion": offer.id}
+        commands.append(types.Command(apply, names.APPLY, arguments=[this]))
+        if previews:
+            commands.append(types.Command("Show Diff", names.SHOW_SUGGESTION, arguments=[this]))
     return commands
 
 

@@ -11,10 +11,12 @@ from pygls.exceptions import JsonRpcInvalidParams
 
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import Kernel
-from tritonforge.lsp import applying, names, summary, work
+from tritonforge.lsp import applying, batch, names, suggestions, summary, target, work
 from tritonforge.lsp.documents import Snapshot
+from tritonforge.lsp.facts import Offer
 from tritonforge.lsp.jobs import Job
 from tritonforge.lsp.state import State
+from tritonforge.report import wording
 from tritonforge.workload.index import Way
 
 RUN, WRITE, USE = "Run", "Write a launch spec", "Use the old ones"
@@ -22,7 +24,7 @@ UNTRUSTED = "This workspace is not trusted, so nothing of it is compiled or run.
 UNSAVED = "An untitled document can only be analysed. Save it as a file first."
 
 Answer = dict[str, Any]
-Command = Callable[[State, Mapping[str, Any]], Answer]
+Command = Callable[[State, Mapping[str, Any]], Answer | Awaitable[Answer]]
 
 
 def optimize(state: State, given: Mapping[str, Any]) -> Answer:
@@ -93,15 +95,24 @@ def write_spec(state: State, given: Mapping[str, Any]) -> Answer:
 
 def apply(state: State, given: Mapping[str, Any]) -> Answer:
     """Apply a suggestion."""
-    snapshot, kernel = _kernel(state, given)
-    offer = state.facts.offered(snapshot.uri, kernel.name)
-    if offer is None or given.get("suggestion") not in (None, offer.id):
-        raise _wrong(f"There is no such suggestion for {kernel.name}. Run Optimize again.")
+    snapshot, kernel, offer = _offered(state, given)
 
     async def run(_: Job) -> str:
         return await applying.apply(state, snapshot.uri, offer)
 
     return _begin(state, run, f"Apply to {kernel.name}", (snapshot, kernel))
+
+
+def preview(state: State, given: Mapping[str, Any]) -> Answer:
+    """Return the text that a suggestion leads to, to be shown beside the document."""
+    snapshot, _, offer = _offered(state, given)
+    return suggestions.preview(snapshot, offer)
+
+
+def discard(state: State, given: Mapping[str, Any]) -> Answer:
+    """Turn a suggestion down."""
+    uri, kernel = _text(given, "uri"), _text(given, "kernel")
+    return dict(suggestions.discard(state, uri, kernel, given.get("suggestion")))
 
 
 def pin_launch(state: State, given: Mapping[str, Any]) -> Answer:
@@ -130,10 +141,7 @@ def cancel_job(state: State, given: Mapping[str, Any]) -> Answer:
 
 def select_target(state: State, given: Mapping[str, Any]) -> Answer:
     """Choose the target that everything runs on from now on; without one, only say which there are."""
-    root = next((s.root for uri in state.documents.uris if (s := state.snapshot(uri))), None)
-    if root is None:
-        root, _ = state.workspaces.place(None, "")
-    settings = state.settings(root)
+    settings = state.settings(target.root_of(state))
     known = ["auto", *settings.targets]
     if given.get("target") is not None:
         name = _text(given, "target")
@@ -141,13 +149,58 @@ def select_target(state: State, given: Mapping[str, Any]) -> Answer:
             raise _wrong(f"There is no target {name!r}. Known: {', '.join(known)}.")
         if name != (state.options.target or settings.default_target):
             state.reconfigure(dataclasses.replace(state.options, target=name))
-    return {"target": state.options.target or settings.default_target, "targets": known}
+    name = state.options.target or settings.default_target
+    return {"target": name, "targets": known, "details": target.details(settings)}
 
 
 def restart(state: State, given: Mapping[str, Any]) -> Answer:  # noqa: ARG001 - every command takes an object
     """End jobs and workers, and read settings again; the next job begins anew."""
     state.reconfigure(state.options)
     return {}
+
+
+def list_kernels(state: State, given: Mapping[str, Any]) -> Awaitable[Answer]:  # noqa: ARG001 - as above
+    """List all kernels of the client's folders."""
+    return state.kernels.answer(state)
+
+
+def describe_target(state: State, given: Mapping[str, Any]) -> Awaitable[Answer]:  # noqa: ARG001 - as above
+    """Say what is known of the target."""
+    return target.describe(state, target.root_of(state))
+
+
+async def doctor(state: State, given: Mapping[str, Any]) -> Answer:  # noqa: ARG001 - as above
+    """Examine the target."""
+    _trusted(state)
+    try:
+        return await target.doctor(state, target.root_of(state))
+    except UsageError as error:
+        raise _wrong(str(error)) from error
+
+
+def profile_all(state: State, given: Mapping[str, Any]) -> Answer:
+    """Profile several kernels."""
+    return _all(state, given, work.profile, "Profile", "profiling")
+
+
+def optimize_all(state: State, given: Mapping[str, Any]) -> Answer:
+    """Optimise several kernels."""
+    return _all(state, given, work.optimize, "Optimize", "optimizing")
+
+
+def _all(state: State, given: Mapping[str, Any], do: batch.Work, title: str, verb: str) -> Answer:
+    _trusted(state)
+    named = given.get("kernels")
+    if not isinstance(named, list) or not named or not all(isinstance(one, Mapping) for one in named):
+        raise _wrong("The command's argument needs a list called 'kernels', of objects with 'uri' and 'kernel'.")
+    subjects = [(_text(one, "uri"), _text(one, "kernel")) for one in named]
+
+    async def run(job: Job) -> str:
+        outcome = await batch.run(state, job, subjects, do, allow_run=given.get("allowRun") is True)
+        state.client.say(outcome)
+        return outcome
+
+    return {"jobId": state.jobs.start(run, title=f"{title} {wording.plural(len(subjects), 'kernel')}", verb=verb).id}
 
 
 COMMANDS: Mapping[str, Command] = {
@@ -160,6 +213,13 @@ COMMANDS: Mapping[str, Command] = {
     names.SELECT_TARGET: select_target,
     names.PIN: pin_launch,
     names.RESTART: restart,
+    names.LIST_KERNELS: list_kernels,
+    names.PROFILE_ALL: profile_all,
+    names.OPTIMIZE_ALL: optimize_all,
+    names.PREVIEW: preview,
+    names.DISCARD: discard,
+    names.DESCRIBE_TARGET: describe_target,
+    names.DOCTOR: doctor,
 }
 
 
@@ -237,8 +297,7 @@ def _begin(
 
 def _runnable(state: State, given: Mapping[str, Any]) -> tuple[Snapshot, Kernel]:
     snapshot, kernel = _kernel(state, given)
-    if not state.options.trusted:
-        raise _wrong(UNTRUSTED)
+    _trusted(state)
     if snapshot.path is None:
         raise _wrong(UNSAVED)
     running = state.jobs.about((snapshot.uri, kernel.name))
@@ -247,10 +306,23 @@ def _runnable(state: State, given: Mapping[str, Any]) -> tuple[Snapshot, Kernel]
     return snapshot, kernel
 
 
+def _trusted(state: State) -> None:
+    if not state.options.trusted:
+        raise _wrong(UNTRUSTED)
+
+
+def _offered(state: State, given: Mapping[str, Any]) -> tuple[Snapshot, Kernel, Offer]:
+    snapshot, kernel = _kernel(state, given)
+    offer = state.facts.offered(snapshot.uri, kernel.name)
+    if offer is None or given.get("suggestion") not in (None, offer.id):
+        raise _wrong(f"There is no such suggestion for {kernel.name}. Run Optimize again.")
+    return snapshot, kernel, offer
+
+
 def _kernel(state: State, given: Mapping[str, Any]) -> tuple[Snapshot, Kernel]:
-    snapshot = state.snapshot(_text(given, "uri"))
+    snapshot = state.look_at(_text(given, "uri"))
     if snapshot is None:
-        raise _wrong("The document is not open in the editor.")
+        raise _wrong("There is no such document: it is not open, and not a file that can be read.")
     kernels = snapshot.analysis.kernels
     if not kernels:
         raise _wrong(f"{snapshot.name} defines no Triton kernel.")

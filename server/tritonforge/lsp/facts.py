@@ -110,6 +110,11 @@ class Facts:
         """Return what was suggested for a kernel, stale or not."""
         return self._offers.get((uri, kernel))
 
+    def discard(self, uri: str, kernel: str) -> None:
+        """Forget what was suggested for a kernel."""
+        self._offers.pop((uri, kernel), None)
+        self.generation += 1
+
     def forget(self) -> None:
         """Forget everything."""
         self._kernels.clear()

@@ -32,6 +32,8 @@ class Job:
     waiting_for_turn: bool = False
     started: bool = False
     cancelled: bool = False
+    prefix: str = ""
+    """Said before each step: which of several kernels it is about."""
     _last: float = 0.0
     _message: tuple[str, int | None] = ("", None)
     _shown: bool = False
@@ -39,7 +41,7 @@ class Job:
 
     def report(self, message: str, done: int = 0, total: int = 0) -> None:
         """Say how far it is."""
-        self._message = message, (100 * done // total if total else None)
+        self._message = f"{self.prefix}{message}", (100 * done // total if total else None)
         now = asyncio.get_running_loop().time()
         if self._shown and self._client is not None and now - self._last >= _REPORT_S:
             self._last = now
@@ -92,6 +94,11 @@ class Jobs:
     def about(self, subject: tuple[str, str]) -> Job | None:
         """Return the job that a person sees for this (uri, kernel), or None."""
         return next((job for job in self._jobs.values() if job.title and job.verb and job.subject == subject), None)
+
+    def turn_to(self, job: Job, subject: tuple[str, str], prefix: str) -> None:
+        """Let a job about several kernels go on to the next one."""
+        job.subject, job.prefix = subject, prefix
+        self._on_change()
 
     def cancel_background(self, uri: str) -> None:
         """Cancel background jobs about a document."""

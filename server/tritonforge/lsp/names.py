@@ -9,5 +9,17 @@ CANCEL_JOB = "tritonforge.cancelJob"
 SELECT_TARGET = "tritonforge.selectTarget"
 PIN = "tritonforge.pinLaunch"
 RESTART = "tritonforge.restart"
+LIST_KERNELS = "tritonforge.listKernels"
+PROFILE_ALL = "tritonforge.profileKernels"
+OPTIMIZE_ALL = "tritonforge.optimizeKernels"
+PREVIEW = "tritonforge.previewSuggestion"
+DISCARD = "tritonforge.discardSuggestion"
+DESCRIBE_TARGET = "tritonforge.describeTarget"
+DOCTOR = "tritonforge.doctor"
+SHOW_SUGGESTION = "tritonforge.showSuggestion"
+"""Not one of ours: a client that said `previews` has it."""
 
-ALL = (OPTIMIZE, PROFILE, RECORD, WRITE_SPEC, APPLY, CANCEL_JOB, SELECT_TARGET, PIN, RESTART)
+ALL = (
+    OPTIMIZE, PROFILE, RECORD, WRITE_SPEC, APPLY, CANCEL_JOB, SELECT_TARGET, PIN, RESTART,
+    LIST_KERNELS, PROFILE_ALL, OPTIMIZE_ALL, PREVIEW, DISCARD, DESCRIBE_TARGET, DOCTOR,
+)  # fmt: skip

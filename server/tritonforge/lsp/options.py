@@ -15,6 +15,7 @@ class Options:
     interpreter: str | None = None
     target: str | None = None
     inlay_hints: bool = True
+    previews: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
@@ -27,6 +28,7 @@ class Options:
             "interpreter": (str, "a path"),
             "target": (str, "a name"),
             "inlayHints": (bool, "true or false"),
+            "previews": (bool, "true or false"),
             "settings": (Mapping, "an object"),
         }
         known: dict[str, Any] = {}

@@ -11,12 +11,14 @@ import asyncio
 import copy
 import logging
 import re
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, cast
 from typing import Protocol as Interface
 
 from cattrs import transform_error
 from cattrs.errors import BaseValidationError
 from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidParams
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
 if TYPE_CHECKING:
@@ -146,6 +148,15 @@ class Protocol(LanguageServerProtocol):
         """Forget a document."""
         self._host.state.documents.close(params.text_document.uri)
         self._host.state.closed(params.text_document.uri)
+
+    @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
+    async def lsp_workspace__execute_command(self, params: types.ExecuteCommandParams) -> Any:  # type: ignore[override]
+        """Run a command. One that has to wait for something ends when the client cancels the request."""
+        handler = self.fm.commands.get(params.command)
+        if handler is None:
+            raise JsonRpcInvalidParams(f"There is no command {params.command!r}.")
+        answer = handler(*(params.arguments or ()))
+        return await answer if isinstance(answer, Awaitable) else answer
 
     @lsp_method(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)
     def lsp_work_done_progress_cancel(self, params: types.WorkDoneProgressCancelParams) -> None:

@@ -147,7 +147,8 @@ def _register_features(server: Server) -> None:
         if snapshot is None:
             return []
         ways = state.ways_for(snapshot.uri)
-        return code_lens.code_lenses(snapshot, state.facts, state.jobs, ways, trusted=state.options.trusted)
+        trusted, previews = state.options.trusted, state.options.previews
+        return code_lens.code_lenses(snapshot, state.facts, state.jobs, ways, trusted=trusted, previews=previews)
 
     @server.feature(types.TEXT_DOCUMENT_INLAY_HINT)
     def inlay_hint(params: types.InlayHintParams) -> list[types.InlayHint]:
@@ -185,9 +186,9 @@ def _register_features(server: Server) -> None:
         return code_actions.resolve(action, snapshot, server.state.facts, server.client)
 
 
-def _command(server: Server, name: str) -> Callable[..., dict[str, Any]]:
+def _command(server: Server, name: str) -> Callable[..., Any]:
     # A plain function: pygls fills the parameters of a `partial` that are bound already.
-    def run(*arguments: Any) -> dict[str, Any]:
+    def run(*arguments: Any) -> Any:
         from tritonforge.lsp.commands import COMMANDS, argument
 
         return COMMANDS[name](server.state, argument(arguments))

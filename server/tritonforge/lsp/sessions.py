@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from tritonforge.config import Settings
+from tritonforge.domain.profile import TargetInfo
 from tritonforge.domain.target import Target
 from tritonforge.jobs.session import Session, open_session
 
@@ -28,6 +29,7 @@ class Sessions:
     def __init__(self) -> None:
         """Begin with none open."""
         self._kept: dict[Key, _Kept] = {}
+        self._problems: dict[Key, str] = {}
 
     async def get(self, settings: Settings, name: str | None, python: str | None) -> Session:
         """Return the session of a target, opening it when it is not open yet.
@@ -46,14 +48,27 @@ class Sessions:
         # Shielded: whoever waits may be cancelled, and the others go on waiting for the same worker.
         return await asyncio.shield(kept.ready)
 
+    def info(self, key: Key) -> TargetInfo | None:
+        """Return what an open target says of itself."""
+        kept = self._kept.get(key)
+        ready = kept.ready if kept is not None else None
+        usable = ready is not None and ready.done() and not ready.cancelled() and not ready.exception()
+        return ready.result().info if ready is not None and usable else None
+
+    def problem(self, key: Key) -> str | None:
+        """Return why the target could not be opened when that was last tried."""
+        return self._problems.get(key)
+
     async def _hold(self, key: Key, kept: _Kept, settings: Settings, name: str | None, python: str | None) -> None:
         try:
             async with open_session(settings, name, python=python) as session:
+                self._problems.pop(key, None)
                 kept.ready.set_result(session)
                 await kept.closing.wait()
         except BaseException as error:
             if not kept.ready.done():
                 if isinstance(error, Exception):
+                    self._problems[key] = str(error)
                     kept.ready.set_exception(error)
                     kept.ready.exception()  # seen, even when nobody waits any more
                 else:

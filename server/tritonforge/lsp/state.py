@@ -12,11 +12,14 @@ from tritonforge.config import Settings
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import Kernel, RunnableEntry
 from tritonforge.lsp.client import Client
+from tritonforge.lsp.closed import snapshot_of
 from tritonforge.lsp.diagnostics import diagnostics
 from tritonforge.lsp.documents import Documents, Snapshot, path_of
 from tritonforge.lsp.facts import Facts, KernelFacts, Offer, is_fresh
 from tritonforge.lsp.jobs import BACKGROUND, Job, Jobs
+from tritonforge.lsp.listing import KernelList
 from tritonforge.lsp.options import Options
+from tritonforge.lsp.remembering import remember
 from tritonforge.lsp.sessions import Sessions
 from tritonforge.lsp.workspaces import Workspaces
 
@@ -46,6 +49,7 @@ class State:
         self.client = client
         self.documents = Documents(encoding)
         self.facts = Facts()
+        self.kernels = KernelList()
         self.workspaces = Workspaces(self._warn_once)
         self.sessions = Sessions()
         self.jobs = Jobs(self.client, self._jobs_changed)
@@ -58,6 +62,11 @@ class State:
         """Return an open document as it is now."""
         root, file = self.workspaces.place(path_of(uri), uri)
         return self.documents.snapshot(uri, root, file)
+
+    def look_at(self, uri: str) -> Snapshot | None:
+        """Return a document as it is now; as it is on disk where it is not open. None where there is no such file."""
+        found = self.snapshot(uri)
+        return found if found is not None else snapshot_of(uri, self.workspaces, self.documents.encoding)
 
     def settings(self, root: Path) -> Settings:
         """Return the settings of a workspace as they are now."""
@@ -110,6 +119,8 @@ class State:
         """Take over what a job found out, and show it."""
         self._ways.pop((uri, facts.kernel.name), None)
         self.facts.learn(uri, facts)
+        root, _ = self.workspaces.place(path_of(uri), uri)
+        self.in_background(asyncio.to_thread(remember, self.workspaces.of(root), facts))
         self._show(uri)
 
     def offer(self, uri: str, offer: Offer) -> None:

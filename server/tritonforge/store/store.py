@@ -25,6 +25,7 @@ from tritonforge.domain.target import WorkerInfo
 from tritonforge.store.database import Database
 from tritonforge.store.keys import ceilings_key, content_key
 from tritonforge.store.place import FILE, cache_folder, workspace_folder
+from tritonforge.store.seen import Seen
 
 T = TypeVar("T")
 
@@ -112,9 +113,27 @@ class Store:
         prefix = _subject(file, "")
         return tuple(key.removeprefix(prefix) for key in self._database.keys(_CALLS, prefix))
 
+    def subjects_with_calls(self) -> frozenset[tuple[str, str]]:
+        """Return every (file, qualified kernel) for which calls are recorded."""
+        keys = (key.rpartition("::") for key in self._database.keys(_CALLS))
+        return frozenset((file, kernel) for file, _, kernel in keys)
+
     def forget_calls(self, file: str, kernel: str, origin: str | None = None) -> None:
         """Forget what was recorded for `kernel` of `file`, from one origin or all."""
         self._database.delete(_CALLS, _subject(file, kernel), origin)
+
+    def put_seen(self, file: str, kernel: str, seen: Seen) -> None:
+        """Remember what was last found out about `kernel` of `file`."""
+        self._put("seen", _subject(file, kernel), seen)
+
+    def seen(self) -> Mapping[tuple[str, str], Seen]:
+        """Return what was last found out about every kernel, by file and qualified name."""
+        found = {}
+        for key in self._database.keys("seen"):
+            file, _, kernel = key.rpartition("::")
+            for value, written in self._all(Seen, "seen", key)[:1]:
+                found[file, kernel] = replace(value, at=written)
+        return found
 
     def put_index(self, data: Any) -> None:
         """Remember what is known of the workspace's files: plain JSON, which only `workload` reads."""

@@ -105,6 +105,12 @@ class WorkspaceIndex:
             search.run()
             return search.ways()
 
+    def triton_files(self) -> dict[str, tuple[int, int]]:
+        """Return the files that mention Triton, each with a stamp that changes when it does."""
+        with self._lock:
+            self._refresh()
+            return {name: (one.mtime_ns, one.size) for name, one in self.files.files.items() if one.triton}
+
     def imports_of(self, file: str, text: str) -> tuple[str, ...]:
         """Return the files of the workspace that `text`, which is `file`'s, imports directly."""
         with self._lock:

@@ -1,0 +1,148 @@
+"""The list of all kernels, jobs about several, and suggestions as a diff editor shows them."""
+
+import contextlib
+
+import pytest
+from lsp_client import LspError
+
+UNTRUSTED = {"trusted": False}
+
+
+def listed(client):
+    """All rows, by kernel: asked for until the answer is complete."""
+    while not (answer := client.command("listKernels"))["complete"]:
+        pass
+    return {row["kernel"]: row for row in answer["kernels"]}
+
+
+def text_at(text, where):
+    return text.split("\n")[where["start"]["line"]][where["start"]["character"] : where["end"]["character"]]
+
+
+def test_every_kernel_of_the_workspace_is_listed_with_its_place_and_none_is_run(start, folder):
+    client = start(UNTRUSTED)
+    rows = listed(client)
+    assert {"matmul_kernel", "row_softmax_kernel"} <= set(rows)
+    for name, row in rows.items():
+        assert row["uri"] == client.uri(row["file"])
+        assert text_at((folder / row["file"]).read_text(), row["range"]) == name
+        assert (row["known"], row["suggestion"], row["job"]) == (None, None, None)
+    assert not (folder / ".tritonforge").exists()
+
+
+def test_an_open_document_counts_as_it_stands_and_a_changed_file_is_read_again(start, folder):
+    client = start(UNTRUSTED)
+    before = listed(client)["matmul_kernel"]["range"]["start"]["line"]
+    uri = client.open("matmul.py")
+    client.change(uri, "# ä 🔥\n" + client.texts[uri])
+    assert listed(client)["matmul_kernel"]["range"]["start"]["line"] == before + 1
+
+    new = folder / "new.py"
+    new.write_text("import triton\n\n\n@triton.jit\ndef fresh_kernel(p):\n    pass\n")
+    client.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": new.as_uri(), "type": 1}]})
+    assert listed(client)["fresh_kernel"]["range"]["start"] == {"line": 4, "character": 4}
+    new.unlink()
+    client.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": new.as_uri(), "type": 3}]})
+    assert "fresh_kernel" not in listed(client)
+
+
+def test_only_the_folder_that_is_open_is_listed_and_each_of_several(start, folder):
+    for name in ("one", "two", "other"):
+        (folder / name).mkdir()
+        (folder / name / "kernel.py").write_text(f"import triton\n@triton.jit\ndef {name}_kernel(p):\n    pass\n")
+    client = start(initialize=False)
+    folders = [{"uri": client.uri(name), "name": name} for name in ("one", "two")]
+    client.initialize(UNTRUSTED, workspaceFolders=folders)
+    assert set(listed(client)) == {"one_kernel", "two_kernel"}
+
+
+def test_listing_can_be_cancelled_and_a_file_that_is_no_python_loses_nothing_else(start, folder):
+    (folder / "broken.py").write_bytes(b"import triton\n@triton.jit\n\xff\xfe")
+    (folder / "half.py").write_text("import triton\n@triton.jit\ndef half(\n")
+    client = start(UNTRUSTED)
+    number = client.begin("workspace/executeCommand", {"command": "tritonforge.listKernels", "arguments": [{}]})
+    client.notify("$/cancelRequest", {"id": number})
+    with contextlib.suppress(LspError):  # it may have been answered before the cancellation arrived
+        client.end(number)
+    assert "matmul_kernel" in listed(client)
+
+
+def test_wrong_arguments_are_answered_with_a_sentence(start):
+    client = start(UNTRUSTED)
+    with pytest.raises(LspError, match="not trusted"):
+        client.command("profileKernels", kernels=[{"uri": client.uri("matmul.py"), "kernel": "matmul_kernel"}])
+    with pytest.raises(LspError, match="not trusted"):
+        client.command("doctor")
+    with pytest.raises(LspError, match="no such suggestion for matmul_kernel"):
+        client.command("previewSuggestion", uri=client.uri("matmul.py"), kernel="matmul_kernel")
+    with pytest.raises(LspError, match="no such document"):
+        client.command("previewSuggestion", uri=client.uri("nowhere.py"), kernel="matmul_kernel")
+    assert client.command("discardSuggestion", uri=client.uri("matmul.py"), kernel="x") == {"discarded": False}
+
+
+def test_the_kind_of_each_target_is_told_without_starting_a_worker(start):
+    client = start({"target": "offline"})
+    chosen = client.command("selectTarget")
+    assert set(chosen["details"]) == set(chosen["targets"])
+    assert "without a GPU" in chosen["details"]["offline"]
+    described = client.command("describeTarget")
+    assert described["kind"] == "offline"
+    assert described["problem"] is None
+    assert len(client.processes()) == 1
+
+
+def test_a_target_that_does_not_exist_is_a_problem_and_no_failure(start):
+    client = start({"target": "nowhere"})
+    assert "nowhere" in client.command("describeTarget")["problem"]
+
+
+@pytest.mark.triton
+def test_closed_files_are_optimised_in_one_job_compared_and_discarded_and_remembered_by_the_next_server(start, folder):
+    pytest.importorskip("triton")
+    client = start({"target": "offline", "previews": True})
+    one = {"uri": client.uri("matmul.py"), "kernel": "matmul_kernel"}
+    assert listed(client)["matmul_kernel"]["launches"] == "unknown"
+    gone = {"uri": client.uri("matmul.py"), "kernel": "gone_kernel"}
+    with pytest.raises(LspError, match="list called 'kernels'"):
+        client.command("optimizeKernels", kernels=[])
+
+    job = client.command("optimizeKernels", kernels=[gone, one], allowRun=True)["jobId"]
+    begun = client.wait(lambda m, p: m == "$/progress" and p["value"]["kind"] == "begin")
+    assert begun["value"]["title"] == "Optimize 2 kernels"
+    outcome = client.outcome(job)
+    assert outcome.startswith(
+        "1 kernel searched, 1 with a verified faster version. Not done: gone_kernel: it is not there"
+    )
+    reports = [p["value"]["message"] for p in client.all("$/progress") if p["value"]["kind"] == "report"]
+    assert any(message.startswith("2/2 · matmul_kernel · ") for message in reports)
+    assert not client.all("window/showMessageRequest")  # the click on "all" was the only question
+
+    row = listed(client)["matmul_kernel"]
+    assert row["known"]["provenance"] == "predicted"
+    assert row["known"]["bottleneck"] == "tile-too-small"
+    assert row["known"]["stale"] is False
+    assert row["known"]["timeUs"] > 0
+    assert row["launches"] == "known"
+    offered = client.command("previewSuggestion", **one, suggestion=row["suggestion"]["suggestion"])
+    assert "faster (predicted), verified on" in offered["summary"]
+    before = (folder / "matmul.py").read_text()
+    assert offered["text"] != before
+
+    uri = client.open("matmul.py")
+    client.command("applySuggestion", **one)
+    client.wait(lambda m, p: m == "workspace/applyEdit")
+    client.until(lambda: client.texts[uri] == offered["text"])
+    client.change(uri, before.replace("BLOCK_M=32", "BLOCK_M=16"))
+    assert client.command("previewSuggestion", **one)["text"] is None  # what was verified is not there any more
+    assert listed(client)["matmul_kernel"]["known"]["stale"] is True
+    client.change(uri, before)
+    assert client.command("discardSuggestion", **one, suggestion=offered["suggestion"]) == {"discarded": True}
+    assert listed(client)["matmul_kernel"]["suggestion"] is None
+    assert not any("Apply" in lens["command"]["title"] for lens in client.lenses(uri))
+    assert client.shut_down() == 0
+
+    client = start({"target": "offline"})
+    row = listed(client)["matmul_kernel"]
+    assert row["known"]["time"]
+    assert row["known"]["at"]
+    assert row["known"]["stale"] is False
