@@ -13,6 +13,7 @@ import math
 import sys
 import types
 import typing
+from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
@@ -33,10 +34,30 @@ def tagged(cls: type[T]) -> type[T]:
     return cls
 
 
-def encode(value: Any, blobs: bytearray | None = None) -> Any:
+class Blobs(bytearray):
+    """What the `bytes` of a noun are appended to; they are referred to as `{"$blob": [offset, length]}`.
+
+    `keep` may know some of them by a name under which the reader has them already; those are referred to by
+    `{"$kept": name}`, and do not travel.
+    """
+
+    def __init__(self, keep: Callable[[bytes], str | None] | None = None) -> None:
+        super().__init__()
+        self._keep = keep
+
+    def refer(self, value: bytes) -> dict[str, Any]:
+        """Return what stands for `value` in the text."""
+        name = self._keep(value) if self._keep is not None else None
+        if name is not None:
+            return {"$kept": name}
+        self.extend(value)
+        return {"$blob": [len(self) - len(value), len(value)]}
+
+
+def encode(value: Any, blobs: Blobs | None = None) -> Any:
     """Turn a noun, or a container of nouns, into values that `json.dumps` accepts.
 
-    With `blobs` given, `bytes` are appended there and referred to as `{"$blob": [offset, length]}`.
+    With `blobs` given, `bytes` are kept there and not in the text.
     """
     if value is None or isinstance(value, (bool, int, str)):
         return value
@@ -44,8 +65,7 @@ def encode(value: Any, blobs: bytearray | None = None) -> Any:
         return value if math.isfinite(value) else {"$float": repr(value)}
     if isinstance(value, bytes):
         if blobs is not None:
-            blobs += value
-            return {"$blob": [len(blobs) - len(value), len(value)]}
+            return blobs.refer(value)
         return {"$bytes": base64.b85encode(value).decode("ascii")}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         out: dict[str, Any] = {f.name: encode(getattr(value, f.name), blobs) for f in dataclasses.fields(value)}
@@ -65,10 +85,8 @@ def decode(kind: Any, data: Any, where: str = "message") -> Any:
     Raises:
         CodecError: when `data` does not fit `kind`; `where` locates the fault.
     """
-    if isinstance(data, dict) and "$float" in data:
-        return float(data["$float"])
-    if isinstance(data, dict) and "$bytes" in data:
-        return base64.b85decode(data["$bytes"])
+    if isinstance(data, dict) and not data.keys().isdisjoint(_SPELLED):
+        return _spelled(data, where)
     if kind is Any:
         return data
     if kind is None or kind is type(None):
@@ -90,7 +108,7 @@ def decode(kind: Any, data: Any, where: str = "message") -> Any:
     if origin is not None and issubclass(origin, typing.Mapping):
         key, item = typing.get_args(kind)
         entries = _expect(dict, data, where)
-        return {(int(k) if key is int else k): decode(item, v, f"{where}.{k}") for k, v in entries.items()}
+        return {_key(key, k, where): decode(item, v, f"{where}.{k}") for k, v in entries.items()}
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _decode_dataclass(kind, data, where)
     if kind is float and isinstance(data, (int, float)) and not isinstance(data, bool):
@@ -98,6 +116,29 @@ def decode(kind: Any, data: Any, where: str = "message") -> Any:
     if isinstance(kind, type) and isinstance(data, kind) and not (kind is int and isinstance(data, bool)):
         return data
     raise CodecError(f"{where}: expected {getattr(kind, '__name__', kind)}, got {type(data).__name__}")
+
+
+_SPELLED = {"$float": float, "$bytes": base64.b85decode}
+"""Values that JSON has no words for."""
+
+
+def _spelled(data: dict[str, Any], where: str) -> Any:
+    ((mark, text),) = [(mark, data[mark]) for mark in _SPELLED if mark in data][:1]
+    try:
+        return _SPELLED[mark](_expect(str, text, where))
+    except CodecError:
+        raise
+    except ValueError as error:
+        raise CodecError(f"{where}: {text[:40]!r} is no {mark[1:]}") from error
+
+
+def _key(kind: Any, key: str, where: str) -> Any:
+    if kind is not int:
+        return key
+    try:
+        return int(key)
+    except ValueError as error:
+        raise CodecError(f"{where}: {key[:40]!r} is no number") from error
 
 
 def _expect(kind: type, data: Any, where: str) -> Any:
@@ -117,7 +158,7 @@ def _decode_tuple(args: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ..
 
 def _decode_union(args: tuple[Any, ...], data: Any, where: str) -> Any:
     if isinstance(data, dict) and "$" in data:
-        cls = _TAGGED.get(data["$"])
+        cls = _TAGGED.get(_expect(str, data["$"], where))
         if cls is None or cls not in args:
             raise CodecError(f"{where}: unexpected kind {data['$']!r}")
         return _decode_dataclass(cls, data, where)
@@ -146,4 +187,7 @@ def _decode_dataclass(cls: type, data: Any, where: str) -> Any:
             values[f.name] = decode(hints[f.name], entries[f.name], f"{where}.{f.name}")
         elif f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
             raise CodecError(f"{where}: {cls.__name__} lacks {f.name!r}")
-    return cls(**values)
+    try:
+        return cls(**values)
+    except (TypeError, ValueError) as error:
+        raise CodecError(f"{where}: no {cls.__name__} is made of this ({error})") from error

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tritonforge.domain.codec import PROTOCOL_VERSION, CodecError, decode, encode
+from tritonforge.domain.codec import PROTOCOL_VERSION, Blobs, CodecError, decode, encode
 
 _PREFIX = struct.Struct(">4sIQ")
 _MAGIC = b"TFr1"
@@ -45,19 +45,22 @@ class Frame:
         return self.header.get("v")
 
 
-def message(kind: str, body: Any = None, **fields: Any) -> Frame:
-    """Make a frame of this protocol version, with a noun as its body where one is given."""
+def message(kind: str, body: Any = None, *, keep: Callable[[bytes], str | None] | None = None, **fields: Any) -> Frame:
+    """Make a frame of this protocol version, with a noun as its body where one is given.
+
+    `keep` names the `bytes` values that the reader has already (see `Blobs`).
+    """
     header: dict[str, Any] = {"v": PROTOCOL_VERSION, "kind": kind, **fields}
     if body is None:
         return Frame(header)
-    blobs = bytearray()
+    blobs = Blobs(keep)
     text = json.dumps(encode(body, blobs), separators=(",", ":")).encode()
     header["body"] = len(text)
     return Frame(header, text + blobs)
 
 
-def body_of(frame: Frame, kind: Any) -> Any:
-    """Rebuild the noun of type `kind` that a frame carries.
+def body_of(frame: Frame, kind: Any, kept: Callable[[str], bytes | None] | None = None) -> Any:
+    """Rebuild the noun of type `kind` that a frame carries; `kept` finds what did not travel with it.
 
     Raises:
         CodecError: when the frame has no such body.
@@ -67,16 +70,26 @@ def body_of(frame: Frame, kind: Any) -> Any:
         raise CodecError(f"{frame.kind or 'message'}: there is no body")
     try:
         text, blobs = frame.payload[:size], memoryview(frame.payload)[size:]
-        if b'"$blob"' in text:
-            data = json.loads(text, object_hook=lambda entries: _blob(entries, blobs))
+        if b'"$blob"' in text or b'"$kept"' in text:
+            data = json.loads(text, object_hook=lambda entries: _blob(entries, blobs, kept))
         else:
             data = json.loads(text)
+        return decode(kind, data, frame.kind)
+    except CodecError:
+        raise
     except ValueError as error:
         raise CodecError(f"{frame.kind}: the body is not JSON ({error})") from error
-    return decode(kind, data, frame.kind)
+    except RecursionError as error:
+        raise CodecError(f"{frame.kind}: the body is nested too deeply") from error
 
 
-def _blob(entries: dict[str, Any], blobs: memoryview) -> Any:
+def _blob(entries: dict[str, Any], blobs: memoryview, kept: Callable[[str], bytes | None] | None) -> Any:
+    if "$kept" in entries:
+        name = entries["$kept"]
+        found = kept(name) if kept is not None and isinstance(name, str) else None
+        if found is None:
+            raise CodecError(f"message: {name!r} is not kept here")
+        return found
     if "$blob" not in entries:
         return entries
     match entries["$blob"]:
@@ -97,7 +110,9 @@ def pack(frame: Frame) -> tuple[bytes, bytes]:
 class FrameParser:
     """Turns pieces of a byte stream, cut anywhere, into frames."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_PAYLOAD) -> None:
+        """Take payloads of at most `most` bytes."""
+        self._most = most
         self._buffer = bytearray()
         self._wanted = _PREFIX.size
         self.received = 0
@@ -115,7 +130,7 @@ class FrameParser:
             magic, header_size, payload_size = _PREFIX.unpack_from(self._buffer)
             if magic != _MAGIC:
                 raise FrameError(f"expected a frame, got {bytes(self._buffer[:40])!r}")
-            if header_size > MAX_HEADER or payload_size > MAX_PAYLOAD:
+            if header_size > MAX_HEADER or payload_size > self._most:
                 raise FrameError(f"a frame announces {header_size} + {payload_size} bytes, more than any message has")
             self._wanted = _PREFIX.size + header_size + payload_size
             if len(self._buffer) < self._wanted:
@@ -131,7 +146,7 @@ class FrameParser:
 def _header(text: bytes) -> dict[str, Any]:
     try:
         header = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FrameError(f"a frame's header is not JSON: {text[:80]!r}") from error
     if not isinstance(header, dict):
         raise FrameError(f"a frame's header is not an object: {text[:80]!r}")

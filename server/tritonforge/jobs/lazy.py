@@ -34,6 +34,7 @@ class LazyWorker(Worker):
         limits: Limits | None = None,
         on_progress: OnProgress | None = None,
         priority: int = 0,
+        gpu: int | None = None,
     ) -> R:
         """Start the worker if need be, and have it do a job.
 
@@ -44,4 +45,4 @@ class LazyWorker(Worker):
         async with self._starting:
             if self._started is None:
                 self._started = await self._start()
-        return await self._started.run(request, limits=limits, on_progress=on_progress, priority=priority)
+        return await self._started.run(request, limits=limits, on_progress=on_progress, priority=priority, gpu=gpu)

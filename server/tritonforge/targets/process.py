@@ -17,6 +17,7 @@ from tritonforge.domain.errors import TargetUnreachable
 from tritonforge.domain.target import Target
 from tritonforge.targets.archive import worker_archive
 from tritonforge.targets.command import bootstrap, command_line
+from tritonforge.targets.text import plain
 
 _MARK = b"tritonforge-worker/1 "
 _READ = 1 << 20
@@ -129,11 +130,11 @@ class ProcessChannel:
             for line in lines:
                 text = line.decode("utf-8", "replace").rstrip()
                 if text:
-                    self._errors.append(text)
+                    self._errors.append(plain(text))
                 if log is not None:
                     log(text)
         if rest.strip():
-            self._errors.append(rest.decode("utf-8", "replace").rstrip())
+            self._errors.append(plain(rest.decode("utf-8", "replace").rstrip()))
 
     async def read_mark(self) -> str | None:
         """Skip whatever a login prints, and return what the bootstrap says next; None when the process has ended."""
@@ -145,7 +146,7 @@ class ProcessChannel:
                     self._early = b"\n".join([*lines[index + 1 :], seen])
                     return line[len(_MARK) :].decode("utf-8", "replace").rstrip("\r")
                 if line.strip():
-                    self._errors.append(line.decode("utf-8", "replace").rstrip())
+                    self._errors.append(plain(line.decode("utf-8", "replace").rstrip()))
             seen = seen[-_NOISE_LIMIT:]
             data = await self._stdout.read(_READ)
             if not data:

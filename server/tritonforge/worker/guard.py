@@ -10,8 +10,8 @@ import sys
 from typing import NoReturn
 
 from tritonforge.worker import linux, processes
+from tritonforge.worker.client_stream import ClientStream
 from tritonforge.worker.options import Options
-from tritonforge.worker.streams import Stream
 from tritonforge.worker.supervisor import Supervisor
 
 _SWEEP_S = 2.0
@@ -52,7 +52,7 @@ def _supervise(read_fd: int, write_fd: int, options: Options, guard: int) -> int
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
-        return Supervisor(Stream(own, write_fd), options).run()
+        return Supervisor(ClientStream(own, write_fd), options).run()
     except BaseException:
         sys.excepthook(*sys.exc_info())
         return 70

@@ -21,8 +21,10 @@ from tritonforge.domain.frames import Frame, FrameParser, body_of
 from tritonforge.domain.frames import message as to_frame
 from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import JOBS, Failure
+from tritonforge.domain.parts import LARGE_VALUE
 from tritonforge.worker import linux
 from tritonforge.worker.failures import JobContext, JobFailed
+from tritonforge.worker.filecache import VARIABLE, keep_blob, kept_blob
 from tritonforge.worker.rescuing import KIND
 from tritonforge.worker.streams import receive_blocking, send_blocking
 
@@ -107,7 +109,7 @@ def perform(frame: Frame, handlers: Handlers, context: JobContext) -> Frame:
     """Do the job that a request frame asks for, and return its result or failure frame."""
     job_id = frame.header.get("id")
     try:
-        request = body_of(frame, JOBS[frame.header["job"]])
+        request = body_of(frame, JOBS[frame.header["job"]], kept_blob)
     except (CodecError, KeyError) as error:
         failure = Failure("protocol", f"The worker could not read the request: {error}.", detail=_trace(error))
         return to_frame("failure", failure, id=job_id)
@@ -115,7 +117,10 @@ def perform(frame: Frame, handlers: Handlers, context: JobContext) -> Frame:
         handle = handlers.get(type(request))
         if handle is None:
             raise JobFailed("unsupported", f"This worker cannot do {type(request).__name__} jobs.")  # noqa: TRY301
-        return to_frame("result", handle(request, context), id=job_id)
+        # What is recorded here is sent back with every job about it: the client will name it instead.
+        return to_frame(
+            "result", handle(request, context), keep=_keep_a_copy if VARIABLE in os.environ else None, id=job_id
+        )
     except JobFailed as error:
         failure = error.failure
     except MemoryError as error:
@@ -126,6 +131,11 @@ def perform(frame: Frame, handlers: Handlers, context: JobContext) -> Frame:
         sentence = f"The worker failed in a way that is a bug of TritonForge: {type(error).__name__}: {error}"
         failure = Failure("internal", sentence, detail=_trace(error))
     return to_frame("failure", failure, id=job_id)
+
+
+def _keep_a_copy(data: bytes) -> None:
+    if len(data) >= LARGE_VALUE:
+        keep_blob(data)
 
 
 def _trace(error: BaseException) -> str:

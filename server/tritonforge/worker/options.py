@@ -18,3 +18,5 @@ class Options:
     path: tuple[str, ...] = ()
     warm: tuple[ZygoteKind, ...] = ("compile", "interpret")
     lanes: int | None = None
+    files: bool = False
+    """Whether the client sends the files of its workspace, because this machine does not have them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -19,10 +20,11 @@ from tritonforge.domain.messages import Failure, Lane
 from tritonforge.domain.target import WorkerInfo
 from tritonforge.worker import endings, linux, ownership, processes, rescuing
 from tritonforge.worker.children import ZYGOTE_OF, LaneProcess
+from tritonforge.worker.client_stream import ClientStream
+from tritonforge.worker.filing import Filing
 from tritonforge.worker.nursery import Nursery
 from tritonforge.worker.options import Options
 from tritonforge.worker.schedule import Job, in_turn, read_job, startable
-from tritonforge.worker.streams import Stream
 from tritonforge.worker.zygote import ZygoteKind
 
 _WATCH_S = 0.1
@@ -37,7 +39,7 @@ _KILL_ROUNDS = 100
 class Supervisor:
     """One per client, single-threaded: everything happens between two calls of `poll`."""
 
-    def __init__(self, client: Stream, options: Options) -> None:
+    def __init__(self, client: ClientStream, options: Options) -> None:
         self._client = client
         self._options = options
         self._cores = linux.available_cores()
@@ -45,7 +47,10 @@ class Supervisor:
         self._waiting: list[Job] = []
         self._lanes: list[LaneProcess] = []
         self._nursery = Nursery(options.handlers, options.path)
+        self._filing = Filing(wanted=options.files)
         self._orders = 0
+        self._heard = time.monotonic()
+        self._silence = math.inf
         self._next_watch = 0.0
         self._oom_kills = endings.oom_kills()
         self._stopping = False
@@ -54,12 +59,13 @@ class Supervisor:
     def run(self) -> int:
         """Serve until the client is gone; returns the exit status. Everything below this process is dead then."""
         self._take_signals()
-        self._client.send(message("hello", self._hello()))
+        folder = self._filing.folder
+        self._client.send(message("hello", self._hello(), files=str(folder) if folder else None))
         for kind in self._options.warm:
             self._nursery.want(kind)
         status = 0
         try:
-            while not (self._client.ended or self._stopping):
+            while not (self._client.ended or self._stopping or self._abandoned()):
                 self._wait()
                 self._collect()
                 self._watch()
@@ -69,6 +75,7 @@ class Supervisor:
             status = 2
         finally:
             processes.sweep(_SWEEP_S)
+            self._filing.end()
         return status
 
     def _hello(self) -> WorkerInfo:
@@ -92,6 +99,10 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._stop)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def _abandoned(self) -> bool:
+        """Whether a client that pings has been silent for longer than it said it would ever be: its machine is gone."""
+        return time.monotonic() - self._heard > self._silence
 
     def _stop(self, *_: object) -> None:
         self._stopping = True
@@ -136,6 +147,8 @@ class Supervisor:
             return max(1.0, (self._next_watch - time.monotonic()) * 1000)
         if any(not zygote.ready for zygote in self._nursery):
             return 1000.0
+        if self._silence < math.inf:
+            return max(1.0, (self._heard + self._silence - time.monotonic()) * 1000 + 1)
         return None
 
     def _drain_wakeups(self) -> None:
@@ -146,6 +159,7 @@ class Supervisor:
     # --- the client --------------------------------------------------------------------------------------------------
 
     def _hear_client(self) -> None:
+        self._heard = time.monotonic()
         for frame in self._client.receive():
             if frame.version != PROTOCOL_VERSION:
                 sentence = f"The server speaks protocol {frame.version}, this worker {PROTOCOL_VERSION}; restart both."
@@ -154,6 +168,11 @@ class Supervisor:
                 self._accept(frame)
             elif frame.kind == "cancel":
                 self._cancel(frame.header.get("id"))
+            elif (answer := self._filing.answer(frame)) is not None:
+                silence = frame.header.get("silence")
+                if isinstance(silence, int | float) and silence > 0:
+                    self._silence = float(silence)
+                self._client.send(answer)
             else:
                 sentence = f"The worker does not know messages of kind {frame.kind!r}."
                 self._fail(frame.header.get("id"), Failure("protocol", sentence))
@@ -176,6 +195,7 @@ class Supervisor:
             if lane.job is not None and lane.job.id == number:
                 self._end(lane, endings.cancelled(lane.job))
                 return
+        self._client.drop(number)  # it is done, and its result on its way
 
     def _fail(self, number: object, failure: Failure) -> None:
         self._client.send(message("failure", failure, id=number))
