@@ -12,6 +12,7 @@ from worker_core_support import do, failure_of, find_python, is_running, job, ma
 from tritonforge.domain.frames import Frame, FrameParser, body_of, message, pack
 from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import Compare, Compile, Failure, Limits, MeasureCeilings, Program, Time
+from tritonforge.domain.parts import Inbox
 from tritonforge.jobs import JobError
 
 PYTHON_310 = find_python("3.10")
@@ -186,7 +187,7 @@ def test_cancelling_ends_a_running_job_and_drops_a_queued_one(python):
 def test_a_job_is_cancelled_while_nobody_reads_a_large_result():
     async def run():
         channel = await transport(lanes=2).open(20)
-        parser = FrameParser()
+        parser, inbox = FrameParser(), Inbox()
 
         def send(frame):
             channel.write(b"".join(pack(frame)))
@@ -204,7 +205,8 @@ def test_a_job_is_cancelled_while_nobody_reads_a_large_result():
         async def frames():
             while data := await channel.read():
                 for frame in parser.feed(data):
-                    yield frame
+                    for whole in inbox.take(frame) if frame.kind == "part" else [frame]:
+                        yield whole
 
         try:
             request(1, "sleeper")
