@@ -104,8 +104,8 @@ def test_what_is_undone_is_where_it_was():
 def test_a_moved_edit_changes_the_same_code_or_nothing(seed):
     rng = random.Random(seed)
     before = kernels(5)
-    at = before.index("num_warps=", before.index("def matmul_3("))
-    edit = Edit("f.py", at, at + len("num_warps="), "num_stages=3, num_warps=")
+    at = before.index("BLOCK_M=32", before.index("def matmul_3("))
+    edit = Edit("f.py", at, at + len("BLOCK_M=32"), "num_stages=3, BLOCK_M=64")
     wanted = apply_edits(before, (edit,))
     lines = before.splitlines(True)
     touched = before[:at].count("\n")
@@ -120,5 +120,5 @@ def test_a_moved_edit_changes_the_same_code_or_nothing(seed):
     moved = moved_edits((edit,), before, after)
     assert moved is not None
     assert apply_edits(after, moved) == with_extra(wanted)
-    changed = after.replace(lines[touched], lines[touched].replace("num_warps", "num_warpz"))
+    changed = after.replace(lines[touched], lines[touched].replace("BLOCK_M", "BLOCK_Q"))
     assert moved_edits((edit,), before, changed) is None
