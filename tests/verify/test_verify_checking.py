@@ -33,6 +33,7 @@ from tritonforge.verify.direct_kernels import Pair
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.judgement import Evidence, Tried
 from tritonforge.verify.originals import Originals
+from tritonforge.verify.resizing import form_of
 
 TEXT = """import torch
 import triton
@@ -161,6 +162,27 @@ def test_no_job_has_more_inputs_than_its_time_is_for(lanes):
     assert sizes[0] == 2
     assert 12 < max(sizes) <= 24
     assert max(sizes[1:]) - min(sizes[1:]) <= 1
+
+
+def test_what_the_gpu_runs_is_compiled_on_all_lanes_before_each_form_once():
+    class Refusing(Scripted):
+        async def run(self, request, **options):
+            answer = await super().run(request, **options)
+            if isinstance(request, Compile) and not request.artefacts:
+                raise JobError(Failure("compile-error", "no such instruction"))
+            return answer
+
+    for lanes in (1, 3):
+        worker = Refusing(lambda *_: EQUAL, lanes)
+        checked(worker, arch="sm_90", on_device=True)
+        (there,) = (i for i, one in enumerate(worker.requests) if isinstance(one, CompareOnDevice))
+        ahead = [one for one in worker.requests[:there] if isinstance(one, Compile) and not one.artefacts]
+        forms = {form_of(call) for call in worker.requests[there].inputs}
+        assert len(forms) < len(worker.requests[there].inputs)
+        for program in (ORIGINAL, LARGER):
+            compiled = [form_of(one.call) for one in ahead if one.program == program]
+            assert len(compiled) == len(set(compiled))
+            assert set(compiled) == (forms if lanes > 1 else set())
 
 
 def test_the_original_is_asked_what_it_allows_only_for_what_passes_the_first_inputs():

@@ -12,16 +12,18 @@ from tritonforge.domain.messages import (
     Compare,
     CompareOnDevice,
     CompareResult,
+    Compile,
     Limits,
     Precision,
     Program,
     Reference,
     Tolerance,
 )
-from tritonforge.jobs import Worker
+from tritonforge.jobs import JobError, Worker
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.judgement import Tried
 from tritonforge.verify.replaying import Place
+from tritonforge.verify.resizing import form_of
 
 DEVICE = Limits(seconds=120.0, memory_bytes=64 << 30)
 """A process that uses a GPU maps far more memory than it fills."""
@@ -71,6 +73,8 @@ class Comparer:
     candidate: Program
     tolerance: Tolerance
     reference: Reference | None = None
+    arch: str = ""
+    """Of the GPU, where one is: kernels are compiled for it on all lanes before they run there."""
 
     async def run(self, planned: Sequence[Planned], precision: Precision | None = None) -> Ran:
         """Run inputs of one kind, in their order, and return what happened up to the first that the candidate fails on.
@@ -114,7 +118,23 @@ class Comparer:
             reference=self.reference,
             precision=precision,
         )
+        await self._compile_ahead([one.variation.call for one in planned])
         return _ran(planned, await self.worker.run(request, limits=DEVICE))
+
+    async def _compile_ahead(self, calls: Sequence[Call]) -> None:
+        """Compile what the GPU is going to run, side by side: there, each kernel would wait for the one before it."""
+        if not self.arch or self.worker.hello.lanes < 2:
+            return
+        forms = {form_of(call): call for call in calls}.values()
+        wanted = [
+            self.worker.run(Compile(program, call, self.arch, artefacts=()))
+            for program in (self.original, self.candidate)
+            for call in forms
+        ]
+        # What does not compile shows where it runs.
+        for outcome in await asyncio.gather(*wanted, return_exceptions=True):
+            if isinstance(outcome, BaseException) and not isinstance(outcome, JobError):
+                raise outcome
 
     async def _run(self, planned: Sequence[Planned]) -> Ran:
         if not planned:

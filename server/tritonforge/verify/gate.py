@@ -64,7 +64,8 @@ class Gate:
         """
         named = self.reference
         evidence = Evidence(self.seed, self.tolerance, self.on_device, named.text if named else "")
-        comparer = Comparer(self.worker, self.original, candidate, self.tolerance, named.reference if named else None)
+        reference = named.reference if named else None
+        comparer = Comparer(self.worker, self.original, candidate, self.tolerance, reference, self.arch)
         checking = Checking(self._known(), candidate, candidate_kernel, tile, evidence, comparer)
         try:
             await checking.run(self.first)

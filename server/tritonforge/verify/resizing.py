@@ -155,6 +155,13 @@ def is_unset(tensor: Tensor) -> bool:
     return isinstance(tensor.values, Distribution) and tensor.values.kind == "uninitialised"
 
 
+def form_of(call: Call) -> object:
+    """Return what two calls have in common whose tensors differ in values alone: what a kernel is specialised by."""
+    return tuple(
+        (path, (v.shape, v.strides, v.dtype, v.offset) if isinstance(v, Tensor) else v) for path, v in leaves(call)
+    )
+
+
 def describe(call: Call) -> str:
     """Return the arguments in one line: `fp32[37, 45]`, integers and floats as they are, seed last."""
     parts = [_text(value) for value in call.arguments]

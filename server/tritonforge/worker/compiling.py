@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
 import re
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,15 +14,14 @@ import triton
 from tritonforge.domain.launch import Call, Distribution, Entries, Items, RecordedLaunch, Tensor, Value
 from tritonforge.domain.messages import Compile, CompiledLaunch, CompileResult
 from tritonforge.worker.artefacts import artefacts_of, resources_of
-from tritonforge.worker.asm_lines import whole_assembly_lines
 from tritonforge.worker.calling import runnable, seed_everything
+from tritonforge.worker.compiled_once import cache_of
 from tritonforge.worker.described import event_of
 from tritonforge.worker.failures import JobContext, JobFailed
 from tritonforge.worker.fakecuda import FakeDevice, device_for, faked
 from tritonforge.worker.imported import files_behind
 from tritonforge.worker.launching import LaunchEvent, describe_launch, taking_launches
 from tritonforge.worker.loading import Loaded, load, raise_user_error
-from tritonforge.worker.places import cache_folder
 from tritonforge.worker.pruning import prune_now_and_then
 from tritonforge.worker.rebuilding import rebuild
 from tritonforge.worker.recording import launch_key
@@ -151,31 +147,12 @@ def compile_event(event: LaunchEvent) -> Any:
 
     run = _original_run(JITFunction)
     kwargs = {k: v for k, v in event.kwargs.items() if k not in {"stream", "device", "device_type"}}
-    with _cache_of(event.kernel.fn.__code__.co_filename), whole_assembly_lines(), torch._C.DisableTorchFunction():
+    with cache_of(event.kernel.fn.__code__.co_filename), torch._C.DisableTorchFunction():
         return run(event.kernel, *event.args, grid=event.grid, warmup=True, **kwargs)
 
 
 def _original_run(cls: Any) -> Any:
     return getattr(cls.run, "original", cls.run)
-
-
-@contextlib.contextmanager
-def _cache_of(file: str) -> Iterator[None]:
-    """Use a disk cache of the kernel's own file.
-
-    Triton's key leaves the path out, but line information in a binary has it: a copy of the file elsewhere would get
-    the other's. Nor does it know of `whole_assembly_lines`: what was compiled without is kept elsewhere.
-    """
-    digest = hashlib.sha256(os.path.realpath(file).encode()).hexdigest()[:16]
-    before = os.environ.get("TRITON_CACHE_DIR")
-    os.environ["TRITON_CACHE_DIR"] = str(cache_folder("triton", f"{digest}-lines"))
-    try:
-        yield
-    finally:
-        if before is None:
-            os.environ.pop("TRITON_CACHE_DIR", None)
-        else:
-            os.environ["TRITON_CACHE_DIR"] = before
 
 
 def _ms_since(started: float) -> float:

@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from tritonforge.domain.messages import CompareOnDevice, CompareResult
 from tritonforge.worker.comparing import Where, compare
+from tritonforge.worker.compiled_once import share_compilations
 from tritonforge.worker.failures import JobContext, JobFailed
 from tritonforge.worker.fakecuda.patches import Patches
 from tritonforge.worker.host_operations import HostWork, watching_host
@@ -82,6 +83,7 @@ def compare_on_device(request: CompareOnDevice, context: JobContext) -> CompareR
         JobFailed: `unsupported` without a GPU; `cuda-error` when a program breaks the context, and names which.
     """
     need_gpu()
+    share_compilations()
     from tritonforge.worker.racing import run_again
 
     where = Where("cuda", _around, torch.cuda.synchronize, is_cuda_error, witnessing=_witnessing, further=run_again)

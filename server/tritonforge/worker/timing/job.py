@@ -7,6 +7,7 @@ import time
 import torch
 
 from tritonforge.domain.messages import Time, TimedLaunch, TimedProgram, TimeResult
+from tritonforge.worker.compiled_once import share_compilations
 from tritonforge.worker.failures import JobContext, JobFailed
 from tritonforge.worker.on_device import need_gpu, typed_cuda_errors
 from tritonforge.worker.timing.measuring import measure
@@ -26,6 +27,7 @@ def time_programs(request: Time, context: JobContext) -> TimeResult:
             has too little of it for every program.
     """
     need_gpu()
+    share_compilations()
     began = time.perf_counter()
     with typed_cuda_errors():
         prepared: list[tuple[list[Taken], NotRun | None]] = []
