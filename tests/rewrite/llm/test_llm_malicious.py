@@ -1,0 +1,67 @@
+"""No malicious proposal gets past the allow-list, and none of it runs: every canary stays silent."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import malicious
+import pytest
+
+from tritonforge.analysis import analyze
+from tritonforge.rewrite.llm.answer import AnswerProblem, parse_block, read_answer
+from tritonforge.rewrite.llm.original import Original
+from tritonforge.rewrite.llm.proposal import propose_text
+
+CASES = sorted(malicious.CASES)
+
+
+def original(text: str = malicious.BASE) -> Original:
+    (kernel,) = analyze(text, "kernels.py").kernels
+    return Original(text, kernel)
+
+
+def test_there_are_far_more_than_forty_kinds():
+    assert len(CASES) >= 100
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_malicious_proposal_is_refused_and_does_not_run(name, tmp_path):
+    canary = tmp_path / "canary"
+    (tmp_path / "canary.keep").touch()
+    code = malicious.CASES[name].replace("CANARY", str(canary))
+    base = original(malicious.BASE.replace("CANARY", str(canary)))
+    started = time.perf_counter()
+    with pytest.raises(AnswerProblem) as refused:
+        propose_text(read_answer(f"Here you are.\n```python\n{code}\n```\n"), base)
+    assert time.perf_counter() - started < 30, "judging must not hang"
+    assert not canary.exists()
+    assert (tmp_path / "canary.keep").exists()
+    print(f"{name}: {refused.value}")
+
+
+def test_the_canaries_would_be_heard(tmp_path):
+    """Run every case for real, in processes of their own with stand-ins for torch and triton."""
+    driver = Path(__file__).with_name("sing.py")
+    done = subprocess.run([sys.executable, driver, tmp_path], capture_output=True, text=True, check=True, timeout=240)
+    heard = json.loads(done.stdout)
+    assert set(heard) == set(CASES)
+    harm = {name for name, what in heard.items() if what != "nothing"}
+    assert len(harm) >= 40, heard
+    assert {what for what in heard.values()} >= {"canary", "hangs"}
+
+
+def test_a_statement_of_the_original_may_stay_where_it_was():
+    kept = malicious.host(
+        'log.debug("scaling %s", name)\nif x.numel() == 0:\n    return x\ncommand = "true"\nrun_hook(command)\nm = x.numel()'
+    )
+    assert propose_text(parse_block(kept), original()).changed == ("scale_plain",)
+
+
+def test_what_is_harmless_passes_so_that_the_refusals_say_something():
+    for code in (malicious.kernel("pid2 = tl.program_id(0)"), malicious.host("m = x.numel()")):
+        proposal = propose_text(parse_block(code), original())
+        assert proposal.changed
