@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
@@ -160,20 +161,30 @@ def run(work: Coroutine[Any, Any, int]) -> int:
     return asyncio.run(work)
 
 
-def emit(output_format: str, as_json: Callable[[], Any], as_text: Callable[[], Iterable[Line]]) -> None:
-    """Print a result: JSON goes to stdout alone, text in colour where the terminal has it."""
-    if output_format == "json":
+def emit(
+    output_format: str,
+    as_json: Callable[[], Any],
+    as_text: Callable[[], Iterable[Line]],
+    as_html: Callable[[], str] = str,
+) -> None:
+    """Print a result: JSON and HTML go to stdout alone, text in colour where the terminal has it."""
+    if output_format == "html":
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # as the page says, whatever the terminal speaks
+        sys.stdout.write(as_html())
+    elif output_format == "json":
         json.dump(as_json(), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
         sys.stdout.write("\n")
     else:
         print_lines(as_text())
 
 
-def format_option() -> Callable[[Any], Any]:
-    """Declare `--format`."""
+def format_option(*, html: bool = False) -> Callable[[Any], Any]:
+    """Declare `--format`; `html`: whether the command can make a page."""
     return click.option(
-        "--format", "output_format", type=click.Choice(["text", "json"]), default="text", show_default=True,
-        help="What to print on stdout.",
+        "--format", "output_format", type=click.Choice(["text", "json", *(["html"] if html else [])]),
+        default="text", show_default=True,
+        help="What to print on stdout" + (", html for one page that stands alone." if html else "."),
     )  # fmt: skip
 
 

@@ -49,7 +49,7 @@ class Verdict:
 class Trial:
     """A candidate with its verdict and its time per launch id, measured or predicted. `reason`: why it was dropped.
 
-    `at_s`: seconds into the search when its fate was decided.
+    `at_s`: seconds into the search when it was verified, or its time was known where it was dropped for others.
     """
 
     candidate: Candidate

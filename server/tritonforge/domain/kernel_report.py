@@ -37,7 +37,8 @@ class LaunchReport:
     """One launch of the kernel, before and, where a better version was found, after.
 
     `time_us` and `interval` in µs are `measured` or `predicted`, as `provenance` says; a measured interval is the 95 %
-    one of the median, a predicted one the model's. `samples` is 0 for a predicted time. `after_us` and `after` are the
+    one of the median, a predicted one the model's. `samples` is 0 for a predicted time. `parts` are µs of the predicted
+    time by what causes them, as in `Prediction`. `after_us` and `after` are the
     best verified version's, of the provenance of the search. `listings_note` says why there are none.
     """
 
@@ -54,6 +55,7 @@ class LaunchReport:
     lines: Mapping[int, LineHeat] = field(default_factory=dict)
     lines_provenance: Provenance = "measured"
     counters_source: str = "none"
+    parts: Mapping[str, float] = field(default_factory=dict)
     after_us: float | None = None
     after: Roofline | None = None
     listings: tuple[Listing, ...] = ()

@@ -50,6 +50,8 @@ class Attempt:
     assessed: tuple[Assessed, ...] = ()
     samples: Samples | None = None
     trial: Trial | None = None
+    timed_s: float | None = None
+    """Seconds into the search when its time was known, predicted or measured."""
 
     def time_us(self, *, measured: bool) -> float:
         """Return the time of all its launches together in µs, infinite when it is not known."""
@@ -135,9 +137,14 @@ class Search:
         return self.session.measures
 
     @property
+    def spent_s(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self.started
+
+    @property
     def left_s(self) -> float:
         """Seconds left of the budget."""
-        return self.budget_s - (time.monotonic() - self.started)
+        return self.budget_s - self.spent_s
 
     @property
     def original(self) -> Attempt:
@@ -194,12 +201,13 @@ class Search:
             time_us=times or None,
             predictions={base.launch.id: one.prediction for base, one in pairs if one.prediction},
             reason=reason,
-            at_s=time.monotonic() - self.started,
+            at_s=self.spent_s,
         )
 
     def drop(self, attempt: Attempt, reason: str) -> None:
-        """Give up on `attempt`."""
-        attempt.trial = self.trial(attempt, reason=reason)
+        """Give up on `attempt`: that its time was known says more of a search than that others were better later."""
+        trial = self.trial(attempt, reason=reason)
+        attempt.trial = dataclasses.replace(trial, at_s=attempt.timed_s or trial.at_s)
 
     def slower_launch(self, attempt: Attempt) -> str:
         """Return why `attempt` is unfair to one of the launches, or an empty text."""
@@ -227,7 +235,7 @@ class Search:
             findings=self.findings,
             baseline_config=base.first.launch.config if base.first else None,
             stopped_because=stopped_because,
-            elapsed_s=time.monotonic() - self.started,
+            elapsed_s=self.spent_s,
             notes=tuple(self.notes + self.refusals),
             assessments=tuple(a.assessment for a in base.assessed),
             rooflines={a.launch.id: a.roofline for a in base.assessed if a.roofline},

@@ -99,6 +99,7 @@ async def _compile(search: Search, attempt: Attempt, stop_at: float) -> None:
     except JobError as error:
         search.drop(attempt, error.failure.message)
         return
+    attempt.timed_s = search.spent_s
     if attempt.compile_error or not attempt.assessed:
         search.drop(attempt, attempt.compile_error or "it launches nothing")
     elif not attempt.has_wanted_config():
@@ -139,6 +140,7 @@ async def measure_promising(search: Search, compiled: Sequence[Attempt]) -> None
                 search.drop(attempt, samples.error)
             else:
                 attempt.settle(samples, search.judge)
+                attempt.timed_s = search.spent_s
     for attempt in compiled:
         if attempt.samples is None and attempt.trial is None:
             search.drop(attempt, "predicted to be slower; not measured")

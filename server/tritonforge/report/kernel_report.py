@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from tritonforge.domain.finding import Finding
 from tritonforge.domain.kernel_report import KernelReport, LaunchReport, Listing
@@ -12,39 +13,48 @@ from tritonforge.domain.results import OptimizeResult, ProfileResult
 from tritonforge.report import wording
 
 PROFILE_NEXT = "Optimize it to look for a faster version that computes the same."
-SEARCH_NEXT = "Apply the suggested version, then profile it."
+SEARCH_NEXT = "Apply the best version, then profile it."
+PREDICTED_GAIN_NEXT = "Apply the best version, and measure it on a target with a GPU: its gain is predicted."
 PREDICTED_NEXT = "Nothing was measured: profile it on a target with a GPU before you rely on these times."
 NOTHING_NEXT = "Read the findings: what is left needs another algorithm, or another launch."
+NO_CODE = "The report holds no machine code: make it with --set full, or with --section SourceCounters."
 REPORT_NEXT = "Open the kernel's file and optimize it: the hot lines are below."
 
 
-def of_profiles(result: ProfileResult, texts: Mapping[str, str]) -> tuple[KernelReport, ...]:
-    """Return one report for each kernel of `result`, in its order; `texts` holds the files by name."""
-    by_kernel: dict[tuple[str, str, int], list[Profile]] = {}
-    for profile in result.profiles:
+def of_profiles(
+    result: ProfileResult, texts: Mapping[str, str], codes: Sequence[Listing] = ()
+) -> tuple[KernelReport, ...]:
+    """Return one report for each kernel of `result`, in its order, its launches by rank.
+
+    `texts` holds the files by name; `codes` is the machine code of each profile, in their order, where it is known.
+    """
+    by_kernel: dict[tuple[str, str, int], list[tuple[Profile, Listing | None]]] = {}
+    for profile, code in zip_longest(result.profiles, codes):
         kernel = profile.kernel
-        by_kernel.setdefault((kernel.file, kernel.name, kernel.range.start.line), []).append(profile)
-    return tuple(_of_kernel(profiles, result, texts) for profiles in by_kernel.values())
+        by_kernel.setdefault((kernel.file, kernel.name, kernel.range.start.line), []).append((profile, code))
+    return tuple(_of_kernel(pairs, result, texts) for pairs in by_kernel.values())
 
 
-def _of_kernel(profiles: Sequence[Profile], result: ProfileResult, texts: Mapping[str, str]) -> KernelReport:
-    first = profiles[0]
-    measured = any(one.time_us is not None for one in profiles)
+def _of_kernel(
+    pairs: Sequence[tuple[Profile, Listing | None]], result: ProfileResult, texts: Mapping[str, str]
+) -> KernelReport:
+    first = pairs[0][0]
+    measured = any(one.time_us is not None for one, _ in pairs)
     reported = first.target.kind == "report"
     findings: dict[tuple[str, object], Finding] = {}
-    for profile in profiles:
+    for profile, _ in pairs:
         findings |= {(f.code, f.range): f for f in profile.findings if (f.code, f.range) not in findings}
     return KernelReport(
         kernel=first.kernel,
         text=texts.get(first.kernel.file, ""),
         target=wording.target(first.target),
-        launches=tuple(_launch(one, result) for one in profiles),
+        launches=tuple(_launch(*pair, result) for pair in sorted(pairs, key=lambda pair: pair[0].launch.rank)),
         findings=tuple(findings.values()),
         next_step=REPORT_NEXT if reported else PROFILE_NEXT if measured else PREDICTED_NEXT,
     )
 
 
-def _launch(profile: Profile, result: ProfileResult) -> LaunchReport:
+def _launch(profile: Profile, code: Listing | None, result: ProfileResult) -> LaunchReport:
     time, prediction = profile.time_us, result.predictions.get(profile.launch.id)
     return LaunchReport(
         launch=profile.launch,
@@ -58,6 +68,9 @@ def _launch(profile: Profile, result: ProfileResult) -> LaunchReport:
         lines=profile.lines,
         lines_provenance=profile.lines_provenance,
         counters_source=profile.counters_source,
+        parts=prediction.parts if prediction else {},
+        listings=(code,) if code is not None and code.rows else (),
+        listings_note=NO_CODE if code is not None else "",
         missing=profile.missing,
         notes=profile.notes,
     )
@@ -68,7 +81,7 @@ def of_search(result: OptimizeResult, text: str) -> KernelReport:
     assessed = {one.compilation.launch: one for one in result.assessments}
     measured = result.provenance == "measured"
     launches = []
-    for launch in result.launches:
+    for launch in sorted(result.launches, key=lambda one: one.rank):
         one = assessed.get(launch.id)
         prediction = one.prediction if one else None
         launches.append(
@@ -83,6 +96,7 @@ def of_search(result: OptimizeResult, text: str) -> KernelReport:
                 occupancy=one.compilation.occupancy if one else None,
                 lines=one.heat if one else {},
                 lines_provenance="predicted",
+                parts=prediction.parts if prediction else {},
             )
         )
     report = KernelReport(
@@ -103,7 +117,7 @@ def with_search(report: KernelReport, result: OptimizeResult) -> KernelReport:
     if result.best is None:
         step = NOTHING_NEXT
     else:
-        step = SEARCH_NEXT if result.provenance == "measured" else f"{SEARCH_NEXT} {PREDICTED_NEXT}"
+        step = SEARCH_NEXT if result.best.provenance == "measured" else PREDICTED_GAIN_NEXT
     return replace(report, launches=launches, search=result, next_step=step)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from tritonforge.cli.report_pages import page_of, search_report
 from tritonforge.cli.running import (
     Progress,
     Workspace,
@@ -23,6 +24,7 @@ from tritonforge.cli.running import (
 from tritonforge.cli.selecting import Selected, select
 from tritonforge.domain.errors import NoLaunchKnown, UsageError
 from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.kernel_report import KernelReport
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
@@ -49,7 +51,7 @@ EXIT_INTERRUPTED = 130
 @launch_option()
 @click.option("--apply", "apply_edits", is_flag=True, help="Write the best verified version into the file.")
 @click.option("--diff", "diff_only", is_flag=True, help="Print nothing but the diff, ready for git apply.")
-@format_option()
+@format_option(html=True)
 def optimize(paths: tuple[str, ...], **options: Any) -> int:
     """Look for a faster version of each kernel, and show it only once it was verified.
 
@@ -60,6 +62,8 @@ def optimize(paths: tuple[str, ...], **options: Any) -> int:
         raise UsageError("--apply and --diff exclude each other.")
     if options["diff_only"] and options["output_format"] == "json":
         raise UsageError("--diff and --format json exclude each other.", "The JSON holds the diff as best.diff.")
+    if options["diff_only"] and options["output_format"] == "html":
+        raise UsageError("--diff and --format html exclude each other.", "The page shows the diff, too.")
     files = select(paths)
     if not any(file.kernels for file in files):
         problem = next((error for file in files for error in file.analysis.errors), None)
@@ -91,6 +95,7 @@ async def _optimize(
     from tritonforge.report.text_optimize import optimize_text
 
     results: list[tuple[OptimizeResult, Selected]] = []
+    reports: list[KernelReport] = []
     failed = 0
     with Progress() as progress:
         for name in targets or (None,):
@@ -101,6 +106,7 @@ async def _optimize(
                             result = await _one(
                                 file, kernel, workspace, session, progress,
                                 budget=budget, allow_slower=allow_slower, allow_run=not no_run, named=files, pin=pin,
+                                reports=reports if output_format == "html" else None,
                             )  # fmt: skip
                         except (NoLaunchKnown, UsageError, JobError) as error:
                             # One kernel that cannot be run must not cost the others their result.
@@ -126,7 +132,12 @@ async def _optimize(
             click.echo(result.best.diff if result.best else "", nl=False)
     else:
         sources = {file.analysis.file: file.text for file in files}
-        emit(output_format, lambda: optimize_json(found), lambda: optimize_text(found, sources, applied=applied))
+        emit(
+            output_format,
+            lambda: optimize_json(found),
+            lambda: optimize_text(found, sources, applied=applied),
+            lambda: page_of(reports),
+        )
     return failed
 
 
@@ -142,7 +153,9 @@ async def _one(
     allow_run: bool,
     named: tuple[Selected, ...],
     pin: str | None,
+    reports: list[KernelReport] | None,
 ) -> OptimizeResult:
+    """Search for a faster version of one kernel; where `reports` are wanted, add its report."""
     from tritonforge.diagnosis.assessment import yardstick
     from tritonforge.optimize import Step
     from tritonforge.optimize import optimize as search
@@ -168,6 +181,8 @@ async def _one(
         on_step=show,
     )
     workspace.remember_pin(kernel, pin, result.launches)
+    if reports is not None:
+        reports.append(await search_report(result, subject, session))
     return result
 
 

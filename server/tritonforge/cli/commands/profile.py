@@ -9,6 +9,7 @@ import click
 
 from tritonforge.cli.commands.profile_program import MaybeProgram, Wanted, alone, output_option, profile_program
 from tritonforge.cli.commands.profile_report import show_report
+from tritonforge.cli.report_pages import profile_page
 from tritonforge.cli.running import (
     Progress,
     Workspace,
@@ -44,7 +45,7 @@ from tritonforge.domain.counters import CounterChoice
 @no_run_option()
 @launch_option()
 @output_option()
-@format_option()
+@format_option(html=True)
 def profile(
     kernel: str | None, report: Path | None, command: tuple[str, ...] | None, output: Path | None, **options: Any
 ) -> int:
@@ -57,6 +58,8 @@ def profile(
     """
     if command is not None:
         alone(kernel, report)
+        if options["output_format"] == "html":
+            raise click.UsageError("--format html is for one kernel; name it as PATH::KERNEL.")
         return profile_program(command, Wanted(options["target_name"], output, options["output_format"]))
     if kernel is None:
         raise click.UsageError("name a kernel as PATH::KERNEL, or a program after --.")
@@ -85,6 +88,7 @@ async def _profile(
     from tritonforge.report.text_profile import profile_text
 
     (kernel,) = selected.kernels
+    page = ""
     with Progress() as progress:
         workload = workspace.workload(selected, allow_run=not no_run, progress=progress, pin=pin)
         if target_name is None:  # a target that was asked for is answered for first
@@ -95,9 +99,12 @@ async def _profile(
             judge = yardstick(session, ceilings=await ceilings_of(session, workspace.store))
             result, _ = await profile_kernel(subject, session, judge, counters=counters, store=workspace.store)
             workspace.remember_pin(kernel, pin, [one.launch for one in result.profiles])
+            if output_format == "html":
+                page = await profile_page(result, subject, session)
     emit(
         output_format,
         lambda: profile_json(result),
         lambda: profile_text(result, {selected.analysis.file: selected.text}),
+        lambda: page,
     )
     return 0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tritonforge import __version__
 from tritonforge.cli.running import Progress, emit
 from tritonforge.cli.selecting import select
+from tritonforge.domain.kernel_report import Listing
 
 
 def show_report(path: str, report: Path, output_format: str) -> int:
@@ -15,16 +17,21 @@ def show_report(path: str, report: Path, output_format: str) -> int:
         UsageError: for a path without kernels, a report without launches of them, and one that cannot be read.
     """
     from tritonforge.diagnosis.profile_report import Source, profile_report
+    from tritonforge.report.html_report import report_html
     from tritonforge.report.json_profile import profile_json
+    from tritonforge.report.kernel_report import of_profiles
     from tritonforge.report.text_profile import profile_text
 
     sources = [Source(one.analysis.file, one.text, one.kernels) for one in select([path])]
+    codes: list[Listing] = []
     with Progress() as progress:
         progress.say(f"reading {report} …")
-        result = profile_report(report, sources)
+        result = profile_report(report, sources, lambda _, code: codes.append(code))
+    texts = {source.path: source.text for source in sources}
     emit(
         output_format,
         lambda: profile_json(result),
-        lambda: profile_text(result, {source.path: source.text for source in sources}),
+        lambda: profile_text(result, texts),
+        lambda: report_html(of_profiles(result, texts, codes), version=__version__, title=report.name),
     )
     return 0
