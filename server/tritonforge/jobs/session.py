@@ -13,10 +13,11 @@ from tritonforge.domain.errors import TargetUnreachable
 from tritonforge.domain.messages import Describe
 from tritonforge.domain.profile import TargetInfo
 from tritonforge.domain.target import GpuInfo, Target, WorkerInfo
-from tritonforge.jobs.client import Worker, connect
+from tritonforge.jobs.client import Worker
 from tritonforge.jobs.errors import JobError
 from tritonforge.jobs.known import KnownTargets
 from tritonforge.jobs.lazy import LazyWorker
+from tritonforge.jobs.reach import reach
 
 INSTALL = "Install both there (pip install torch triton), or name another interpreter or target in tritonforge.toml."
 
@@ -61,22 +62,54 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """Connect to the target called `name` (default: the configured one) and see what it can do.
 
-    `auto` becomes the local GPU where there is one and the embedded offline target otherwise. `python` is the
-    interpreter to use where the target names none, `warm` what is going to be needed, as `connect` takes it. Where
-    `known` tells what the worker would say, it is started with the first job, and may not be needed at all.
+    `auto` becomes the local GPU where there is one, else the configured default, else the embedded offline target.
+    `python` is the interpreter to use where the target names none, `warm` what is going to be needed, as `connect`
+    takes it. Where `known` tells what the worker would say, it is started with the first job, and may not be needed at
+    all.
 
     Raises:
         UsageError: when no such target is configured.
         TargetUnreachable: when its worker does not start, or lacks torch or triton.
     """
     wanted = resolve_target(settings, name)
-    target = LOCAL if wanted is AUTO else wanted
-    if target.python is None and python:
-        target = dataclasses.replace(target, python=python)
+    fallback = settings.default_target
+    async with AsyncExitStack() as stack:
+
+        async def opened(target: Target, *, automatic: bool = False) -> Session:
+            if target.python is None and python and not target.command:  # it is an interpreter of this machine
+                target = dataclasses.replace(target, python=python)
+            return await stack.enter_async_context(_open(target, settings, warm=warm, known=known, automatic=automatic))
+
+        if wanted is not AUTO:
+            yield await opened(wanted)
+            return
+        local = settings.targets.get(LOCAL.name, LOCAL)
+        if fallback == AUTO.name:
+            yield await opened(local, automatic=True)
+            return
+        try:
+            session = await opened(local, automatic=True)
+        except TargetUnreachable:
+            session = None
+        if session is None or not session.measures:
+            await stack.aclose()
+            session = await opened(resolve_target(settings, fallback))
+        yield session
+
+
+@asynccontextmanager
+async def _open(
+    target: Target,
+    settings: Settings,
+    *,
+    warm: Sequence[Literal["compile", "interpret"]],
+    known: KnownTargets | None,
+    automatic: bool,
+) -> AsyncIterator[Session]:
     async with AsyncExitStack() as stack:
 
         async def start() -> Worker:
-            return await stack.enter_async_context(connect(target, limits=settings.limits, warm=warm))
+            return await stack.enter_async_context(reach(target, limits=settings.limits, warm=warm))
 
         described = await known.recall(target) if known is not None else None
         if described is not None:
@@ -86,7 +119,7 @@ async def open_session(
             described = await _describe(worker, target)
             if known is not None:
                 await known.keep(target, dataclasses.replace(described, lanes=worker.hello.lanes))
-        yield _session(target, worker, described, automatic=wanted is AUTO)
+        yield _session(target, worker, described, automatic=automatic)
 
 
 async def _describe(worker: Worker, target: Target) -> WorkerInfo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import shlex
 import signal
@@ -17,6 +18,7 @@ from tritonforge.domain.errors import TargetUnreachable
 from tritonforge.domain.target import Target
 from tritonforge.targets.archive import worker_archive
 from tritonforge.targets.command import bootstrap, command_line
+from tritonforge.targets.ssh import mend_for, never_asking
 from tritonforge.targets.text import plain
 
 _MARK = b"tritonforge-worker/1 "
@@ -43,7 +45,8 @@ class ProcessTransport:
         """Start the worker; see `Transport.open`."""
         archive = worker_archive()
         program = bootstrap(archive.digest, len(archive.data), self.options)
-        arguments = command_line(self.target, len(program))
+        target = dataclasses.replace(self.target, command=never_asking(self.target.command))
+        arguments = command_line(target, len(program))
         try:
             process = await asyncio.create_subprocess_exec(
                 *arguments,
@@ -65,10 +68,11 @@ class ProcessTransport:
         except BaseException as error:
             await channel.close()
             if isinstance(error, TimeoutError):
-                words = _quoted(await channel.last_words())
+                words = await channel.last_words()
                 raise TargetUnreachable(
-                    f"Target {self.target.name!r} did not answer within {timeout:g} s{words}.",
-                    f"See what {shlex.join(self.target.command) or arguments[0]} does by itself.",
+                    f"Target {self.target.name!r} did not answer within {timeout:g} s{_quoted(words)}.",
+                    mend_for(words, self.target.command)
+                    or f"See what {shlex.join(self.target.command) or arguments[0]} does by itself.",
                 ) from None
             raise
         return channel
@@ -79,10 +83,12 @@ class ProcessTransport:
             answer = await channel.read_mark()
             if answer is None:
                 status = await channel.status()
+                words = await channel.last_words()
                 raise TargetUnreachable(
                     f"Target {self.target.name!r}: the command ended with status {status} before a worker answered"
-                    f"{_quoted(await channel.last_words())}.",
-                    "Check that `command` reaches the machine without a question and that `python` is there.",
+                    f"{_quoted(words)}.",
+                    mend_for(words, self.target.command)
+                    or "Check that `command` reaches the machine without a question and that `python` is there.",
                 )
             word, _, rest = answer.partition(" ")
             if word == "need":

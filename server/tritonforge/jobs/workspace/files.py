@@ -1,0 +1,216 @@
+"""Which files of a workspace travel: what jobs need of it, by content hash, and what is kept back, with the reason."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tritonforge.jobs.workspace.ignoring import Ignored
+from tritonforge.jobs.workspace.needs import modules_in, named_in, needs_of
+
+LARGEST_FILE = 64 << 20
+LARGEST_WORKSPACE = 512 << 20
+_MOST_FILES = 10_000
+_MISSING_MODULE = re.compile(r"No module named '([\w.]+)'")
+_MISSING_NAME = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
+_MISSING_FILE = re.compile(r"No such file or directory: b?(['\"])(.+?)\1")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file: its path from the root (with `/`), the sha256 of its content, size in bytes, when it was written."""
+
+    name: str
+    digest: str
+    size: int
+    mtime_ns: int
+    executable: bool
+
+
+@dataclass
+class WorkspaceFiles:
+    """The files of the workspace `root` that jobs have needed so far; nothing outside of it is ever read."""
+
+    root: Path
+    kept_back: dict[str, str] = field(default_factory=dict)
+    """Files that are needed and not sent → why, as a clause."""
+
+    def __post_init__(self) -> None:
+        """Take the root as the file system knows it."""
+        self.root = Path(os.path.realpath(self.root))
+        self._ignored = Ignored(self.root)
+        self._wanted: dict[str, None] = {}
+        self._asked: set[str] = set()
+        self._hashed: dict[str, tuple[tuple[int, int], str]] = {}
+        self._looked: dict[str, tuple[tuple[int, int] | None, tuple[Path, ...]]] = {}
+
+    def want(self, names: Sequence[str], overlays: Mapping[str, str], *, by_user: bool = True) -> None:
+        """Add files, and whatever they need; `overlays` are texts that stand in for files, by the same names.
+
+        Names are relative to the root. What the user named, or what belongs to it, is sent even where an ignore file
+        leaves it out.
+        """
+        if by_user:
+            self._asked.update(names)
+        todo = [self.root / name for name in dict.fromkeys((*names, *overlays))]
+        seen: set[Path] = set()
+        while todo and len(seen) < _MOST_FILES:
+            path = todo.pop()
+            if path in seen:
+                continue
+            seen.add(path)
+            name = self.name_of(path) or ""
+            if not name or not (self._take(path, name) or name in overlays):
+                continue
+            if path.suffix == ".py" or name in overlays:
+                todo.extend(self._needed_by(path, name, overlays.get(name)))
+
+    def name_of(self, path: Path) -> str | None:
+        """Return the name of a path inside the workspace, links followed; None for any other."""
+        real = os.path.realpath(path)
+        if not real.startswith(str(self.root).rstrip(os.sep) + os.sep):
+            return None
+        return os.path.relpath(path, self.root).replace(os.sep, "/")
+
+    def _needed_by(self, path: Path, name: str, text: str | None) -> tuple[Path, ...]:
+        if text is None:
+            state = _state(path)
+            known = self._looked.get(name)
+            if known is not None and known[0] == state and all(other.is_file() for other in known[1]):
+                return known[1]
+            try:
+                text = path.read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                return ()
+            found = tuple(self._find(path, text))
+            self._looked[name] = state, found
+            return found
+        return tuple(self._find(path, text))
+
+    def _find(self, path: Path, text: str) -> Iterator[Path]:
+        needs = needs_of(text)
+        yield from modules_in(self.root, path, needs)
+        yield from named_in(self.root, path, needs)
+        folder = path.parent
+        while folder != self.root and (folder / "__init__.py").is_file():  # importing a module runs its packages
+            yield folder / "__init__.py"
+            folder = folder.parent
+
+    def _take(self, path: Path, name: str) -> bool:
+        """Have a file sent unless something speaks against it."""
+        found = _state(path)
+        if found is None:
+            return False
+        why = None if name in self._asked else self._ignored.reason(name)
+        if why is None and found[1] > LARGEST_FILE:
+            why = f"it has {_size(found[1])}, more than the {_size(LARGEST_FILE)} that one file may have"
+        if why is not None:
+            self.kept_back[name] = why
+            self._wanted.pop(name, None)
+            return False
+        self.kept_back.pop(name, None)
+        self._wanted[name] = None
+        return True
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return what is to be there, as it is now, sorted by name; files that have gone are left out."""
+        found: list[Entry] = []
+        total = 0
+        for name in sorted(self._wanted):
+            entry = self._entry(name)
+            if entry is None:
+                continue
+            total += entry.size
+            if total > LARGEST_WORKSPACE:
+                self.kept_back[name] = f"the files that are needed have more than {_size(LARGEST_WORKSPACE)} together"
+                total -= entry.size
+                continue
+            found.append(entry)
+        return tuple(found)
+
+    def _entry(self, name: str) -> Entry | None:
+        path = self.root / name
+        if self.name_of(path) is None:  # it was replaced by a link that leads outside
+            return None
+        try:
+            state = path.stat()
+        except OSError:
+            return None
+        if not stat.S_ISREG(state.st_mode):
+            return None
+        stamp = (state.st_mtime_ns, state.st_size)
+        known = self._hashed.get(name)
+        if known is None or known[0] != stamp:
+            data = self.read(name)
+            if data is None:
+                return None
+            known = self._hashed[name] = stamp, hashlib.sha256(data).hexdigest()
+        return Entry(name, known[1], state.st_size, state.st_mtime_ns, bool(state.st_mode & 0o100))
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file that `entries` has; None when it has gone."""
+        try:
+            return (self.root / name).read_bytes()
+        except OSError:
+            return None
+
+    def missing(self, said: str, roots: Iterable[str]) -> list[str]:
+        """Return the files that an error message shows to be missing over there, though they are here and not sent.
+
+        `roots` are the names that the workspace's root may have in the message.
+        """
+        found: list[Path] = []
+        for match in _MISSING_MODULE.finditer(said):
+            found += self._module_named(match[1])
+        for match in _MISSING_NAME.finditer(said):
+            found += self._module_named(f"{match[2]}.{match[1]}")
+        for match in _MISSING_FILE.finditer(said):
+            text = match[2]
+            for root in roots:
+                if text.startswith(root.rstrip("/") + "/"):
+                    text = text[len(root.rstrip("/")) + 1 :]
+            path = self.root / text
+            if self.name_of(path) is None:
+                continue
+            found += sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        names = [name for path in found if path.is_file() and (name := self.name_of(path))]
+        return [name for name in dict.fromkeys(names) if name not in self._wanted]
+
+    def _module_named(self, module: str) -> list[Path]:
+        parts = module.split(".")
+        folders = {self.root, self.root / "src", *((self.root / name).parent for name in self._wanted)}
+        for folder in sorted(folders):
+            for path in (folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, "__init__.py")):
+                if path.is_file():
+                    return [path]
+        return []
+
+    def add(self, names: Iterable[str]) -> bool:
+        """Have further files sent, with what they need; tells whether any of them may be."""
+        before = len(self._wanted)
+        self.want(tuple(names), {}, by_user=False)
+        return len(self._wanted) > before
+
+    def note(self, names: Iterable[str]) -> str:
+        """Say which of `names` are here and were not sent, and why; empty when none was kept back."""
+        reasons = [
+            f"{name} was not sent there, because {self.kept_back[name]}" for name in names if name in self.kept_back
+        ]
+        return "; ".join(reasons[:3])
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
+
+
+def _size(count: int) -> str:
+    return f"{count / (1 << 20):.0f} MiB"
