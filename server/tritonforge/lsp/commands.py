@@ -178,6 +178,14 @@ async def doctor(state: State, given: Mapping[str, Any]) -> Answer:  # noqa: ARG
         raise _wrong(str(error)) from error
 
 
+def show_report(state: State, given: Mapping[str, Any]) -> Awaitable[Answer]:
+    """Return what is known of a kernel, or what an Nsight Compute report says, as one page."""
+    uri = _text(given, "uri")
+    if uri.lower().endswith(".ncu-rep"):
+        return state.reports.of_file(state, uri)
+    return state.reports.of_kernel(state, *_kernel(state, given))
+
+
 def profile_all(state: State, given: Mapping[str, Any]) -> Answer:
     """Profile several kernels."""
     return _all(state, given, work.profile, "Profile", "profiling")
@@ -220,6 +228,7 @@ COMMANDS: Mapping[str, Command] = {
     names.DISCARD: discard,
     names.DESCRIBE_TARGET: describe_target,
     names.DOCTOR: doctor,
+    names.REPORT: show_report,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,6 +15,7 @@ from tritonforge.domain.counters import Counters
 from tritonforge.domain.finding import Bottleneck, Finding
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Launch
+from tritonforge.domain.profile import Roofline
 from tritonforge.domain.results import OptimizeResult, ProfileResult
 from tritonforge.domain.source import Edit, Position, Range
 from tritonforge.lsp.documents import Snapshot
@@ -36,6 +37,9 @@ class LaunchFacts:
     compilation: Compilation | None = None
     heat: Heat = field(default_factory=Heat)
     counters: Counters | None = None
+    roofline: Roofline | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """µs of the predicted time by what causes them."""
     doubt: str | None = None
     """Why measurement and model cannot both be right, where they are far apart."""
 
@@ -88,6 +92,7 @@ class Facts:
         self.generation = 0
         self._kernels: dict[tuple[str, str], KernelFacts] = {}
         self._offers: dict[tuple[str, str], Offer] = {}
+        self._searches: dict[tuple[str, str], OptimizeResult] = {}
 
     def learn(self, uri: str, facts: KernelFacts) -> None:
         """Take over what is known of a kernel; where its lines are hot outlives what does not know that."""
@@ -101,6 +106,14 @@ class Facts:
         """Take over a suggestion; it replaces an earlier one of the same kernel."""
         self._offers[uri, offer.kernel.name] = offer
         self.generation += 1
+
+    def keep_search(self, uri: str, result: OptimizeResult) -> None:
+        """Take over all that a search tried; it replaces an earlier one of the same kernel."""
+        self._searches[uri, result.kernel.name] = result
+
+    def searched(self, uri: str, kernel: str) -> OptimizeResult | None:
+        """Return the last search for a kernel, stale or not."""
+        return self._searches.get((uri, kernel))
 
     def of(self, uri: str, kernel: str) -> KernelFacts | None:
         """Return what is known of a kernel, stale or not."""
@@ -119,6 +132,7 @@ class Facts:
         """Forget everything."""
         self._kernels.clear()
         self._offers.clear()
+        self._searches.clear()
         self.generation += 1
 
 
@@ -161,6 +175,8 @@ def launch_facts(assessed: Iterable[Assessed], profiled: ProfileResult | None = 
             compilation=one.compilation,
             heat=heat_of(one.case),
             counters=one.case.counters,
+            roofline=one.roofline,
+            parts=one.prediction.parts if one.prediction else {},
             doubt=disagreement(one.prediction, time.median) if time else None,
         )
         for one in assessed
@@ -186,6 +202,8 @@ def of_original(result: OptimizeResult, text: str, target: str) -> KernelFacts:
                 bound=place.bound if place else "",
                 bottleneck=one.bottleneck if one else None,
                 compilation=one.compilation if one else None,
+                roofline=place,
+                parts=predicted.parts if predicted else {},
                 doubt=disagreement(predicted, time) if measured else None,
             )
         )

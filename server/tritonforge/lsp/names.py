@@ -16,10 +16,11 @@ PREVIEW = "tritonforge.previewSuggestion"
 DISCARD = "tritonforge.discardSuggestion"
 DESCRIBE_TARGET = "tritonforge.describeTarget"
 DOCTOR = "tritonforge.doctor"
+REPORT = "tritonforge.showReport"
 SHOW_SUGGESTION = "tritonforge.showSuggestion"
 """Not one of ours: a client that said `previews` has it."""
 
 ALL = (
     OPTIMIZE, PROFILE, RECORD, WRITE_SPEC, APPLY, CANCEL_JOB, SELECT_TARGET, PIN, RESTART,
-    LIST_KERNELS, PROFILE_ALL, OPTIMIZE_ALL, PREVIEW, DISCARD, DESCRIBE_TARGET, DOCTOR,
+    LIST_KERNELS, PROFILE_ALL, OPTIMIZE_ALL, PREVIEW, DISCARD, DESCRIBE_TARGET, DOCTOR, REPORT,
 )  # fmt: skip

@@ -20,6 +20,7 @@ from tritonforge.lsp.jobs import BACKGROUND, Job, Jobs
 from tritonforge.lsp.listing import KernelList
 from tritonforge.lsp.options import Options
 from tritonforge.lsp.remembering import remember
+from tritonforge.lsp.reports import Reports
 from tritonforge.lsp.sessions import Sessions
 from tritonforge.lsp.workspaces import Workspaces
 
@@ -52,6 +53,7 @@ class State:
         self.kernels = KernelList()
         self.workspaces = Workspaces(self._warn_once)
         self.sessions = Sessions()
+        self.reports = Reports()
         self.jobs = Jobs(self.client, self._jobs_changed)
         self._ways: dict[tuple[str, str], tuple[Way, ...]] = {}
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}

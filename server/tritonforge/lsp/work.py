@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from tritonforge.domain.errors import NoLaunchKnown, TargetUnreachable
 from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.kernel_report import Listing
 from tritonforge.domain.launch import Call
 from tritonforge.domain.results import OptimizeResult, ProfileResult
 from tritonforge.jobs.session import Session
@@ -91,6 +92,7 @@ async def optimize(
         subject = workload.subject(kernel, found)
         result = await search(subject, session, judge, default_engines(), budget_s=BUDGET_S, on_step=show)
     target = wording.target(session.info)
+    state.facts.keep_search(snapshot.uri, result)
     state.learn(snapshot.uri, of_original(result, snapshot.text, target))
     if result.best is None:
         outcome = _nothing(result)
@@ -151,6 +153,22 @@ async def inspect(state: State, snapshot: Snapshot, kernels: tuple[Kernel, ...],
             target = wording.target(session.info)
             state.learn(snapshot.uri, KernelFacts(kernel, snapshot.text, target, launch_facts(assessed), findings))
     return ""
+
+
+async def listings(
+    state: State, snapshot: Snapshot, facts: KernelFacts, launches: tuple[str, ...], job: Job
+) -> Mapping[str, tuple[Listing, ...]]:
+    """Read what the compiler made of a kernel as its facts have it, by launch. Nothing is run to find its calls."""
+    from tritonforge.diagnosis.listings import listings_of
+
+    async with _target(state, snapshot, job) as session:
+        workload = await state.workload(snapshot, job, allow_run=False)
+        found = await asyncio.to_thread(workload.known, facts.kernel, stale=True)
+        if found is None:
+            return {}
+        # The code may have moved since: lines must be those of the text that the facts speak of.
+        subject = dataclasses.replace(workload.subject(facts.kernel, found.calls), text=facts.text)
+        return await listings_of(subject, session, launches)
 
 
 @asynccontextmanager
