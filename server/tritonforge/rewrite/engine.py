@@ -1,62 +1,185 @@
-"""The rule engine: everything the rules propose for a kernel, behind the protocol that a language model speaks too."""
+"""The rule engine: everything the rules propose for a kernel, behind the protocol that a language model speaks too.
+
+Structural rewrites and launch parameters are proposed in turn. A structural rewrite comes as it is and with launch
+parameters that suit what it makes; once a trial was accepted, both go on from the fastest one.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tritonforge.domain.candidate import Candidate, Origin, Trial
+from tritonforge.domain.source import apply_edits
 from tritonforge.rewrite.protocol import Refusal, Task
 from tritonforge.rewrite.rules.launch_parameters import NAME, rewrite_launch
+from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.space import neighbours, parameter_space, proposals
+from tritonforge.rewrite.structural import (
+    REWRITES,
+    Change,
+    NothingHere,
+    Rewritten,
+    Structural,
+    going_on,
+    rewrites,
+    together,
+)
 
 TREATED = frozenset({"TF106", "TF203", "TF206", "TF208", "TF301", "TF302", "TF304", "TF305", "TF404"})
 """Findings that other launch parameters can mend."""
 
+_TUNED = 4
+"""Sets of launch parameters that a structural rewrite made for the bottleneck is tried with."""
+_TUNED_OTHERWISE = 1
+
+Step = Candidate | Refusal
+
 
 class RuleEngine:
-    """Proposes other launch parameters for the launch that matters most."""
+    """Proposes structural rewrites, and other launch parameters for the launch that matters most."""
+
+    def __init__(self, structural: Sequence[Structural] = REWRITES) -> None:
+        self._structural = tuple(structural)
 
     @property
     def origin(self) -> Origin:
         """Return `rule`."""
         return "rule"
 
-    def propose(self, task: Task, trials: Sequence[Trial] = ()) -> Iterator[Candidate | Refusal]:
-        """Yield one candidate for each proposal of the parameter space, in its order; each refusal once.
+    def propose(self, task: Task, trials: Sequence[Trial] = ()) -> Iterator[Step]:
+        """Yield what may be faster, structure and launch parameters in turn; each refusal once.
 
-        Once a trial was accepted, the neighbours of the fastest one come first.
+        Once a trial was accepted, the neighbours of the fastest one, and what can be made of it, come first.
         """
         if not task.launches:
             yield Refusal(f"No launch of {task.kernel.name} is known, so that there is nothing to start from.")
             return
-        launch = task.launches[0]
-        bottleneck = task.bottlenecks.get(launch.id)
-        treats = tuple(sorted({f.code for f in task.findings} & TREATED))
-        space = parameter_space(task.kernel, launch, task.findings, bottleneck, task.arch)
-        if not space:
-            yield Refusal(
-                f"{task.kernel.name} is already autotuned over configs that are computed.", "launch-parameters"
-            )
-            return
         known = {trial.candidate.edits for trial in trials}
         reasons: set[str] = set()
-        best = _best_values(trials)
-        refined = neighbours(best, space, task.kernel, launch, task.arch) if best else ()
-        ordered = proposals(space, task.kernel, launch, findings=task.findings, bottleneck=bottleneck, arch=task.arch)
-        for values in itertools.chain(refined, ordered):
-            outcome = rewrite_launch(task.kernel, task.texts, values, launch, treats)
-            if isinstance(outcome, Refusal):
-                if outcome.reason not in reasons:
-                    reasons.add(outcome.reason)
-                    yield outcome
-            elif outcome.edits not in known:
-                yield outcome
+        for step in self._all(task, trials):
+            if isinstance(step, Refusal):
+                if step.reason not in reasons:
+                    reasons.add(step.reason)
+                    yield step
+            elif step.edits not in known:
+                known.add(step.edits)
+                yield step
+
+    def _all(self, task: Task, trials: Sequence[Trial]) -> Iterator[Step]:
+        best = _best(trials)
+        if best is not None:
+            made = self.remade(task, best.rewrites)
+            if made is not None:
+                yield from _refined(task, made, best)
+                if made.candidate.rewrites:
+                    yield from self._restructured(task, made)
+        start = Rewritten(Candidate("original", (), ()), task)
+        yield from _in_turn(self._restructured(task, start), _tuned(task, start))
+
+    def _restructured(self, task: Task, made: Rewritten) -> Iterator[Step]:
+        """Yield structural rewrites of what was made, each as it is and tuned, those for the bottleneck first."""
+        done = {name for name, _ in made.candidate.rewrites}
+        for rewrite in self._in_order(made.task):
+            if rewrite.name in done:
+                continue
+            few = _TUNED if _is_for(rewrite, made.task) else _TUNED_OTHERWISE
+            for place, outcome in enumerate(rewrites(rewrite, made.task)):
+                if isinstance(outcome, Refusal):
+                    # That a rewrite cannot be made is worth a word where it would have been the one to make.
+                    if _is_for(rewrite, made.task) and not isinstance(outcome, NothingHere):
+                        yield outcome
+                    continue
+                both = _joined(task, made, outcome)
+                yield both.candidate
+                if place == 0:
+                    yield from (s for s in _tuned(task, both, few) if isinstance(s, Candidate))
+
+    def _in_order(self, task: Task) -> list[Structural]:
+        return sorted(self._structural, key=lambda rewrite: not _is_for(rewrite, task))
+
+    def remade(self, task: Task, applied: Sequence[tuple[str, tuple[tuple[str, str], ...]]]) -> Rewritten | None:
+        """Make the rewrites of an earlier candidate again; None when that does not succeed."""
+        made = Rewritten(Candidate("original", (), ()), task)
+        for name, parameters in applied:
+            if name == NAME:
+                continue
+            rewrite = next((r for r in self._structural if r.name == name), None)
+            outcomes = rewrites(rewrite, made.task) if rewrite is not None else iter(())
+            same = (o for o in outcomes if isinstance(o, Rewritten) and o.candidate.rewrites[0][1] == parameters)
+            outcome = next(same, None)
+            if outcome is None:
+                return None
+            made = _joined(task, made, outcome)
+        return made
 
 
-def _best_values(trials: Sequence[Trial]) -> dict[str, int]:
-    """Return the launch parameters of the fastest accepted trial; empty when there is none."""
+def _is_for(rewrite: Structural, task: Task) -> bool:
+    """Tell whether a rewrite treats what was found or what limits the launch."""
+    bottleneck = task.bottlenecks.get(task.launches[0].id)
+    found = {finding.code for finding in task.findings}
+    return bool(found & rewrite.treats) or (bottleneck is not None and bottleneck.kind in rewrite.classes)
+
+
+def _joined(task: Task, made: Rewritten, outcome: Rewritten) -> Rewritten:
+    if not made.candidate.rewrites:
+        return outcome
+    return Rewritten(together(task, (made.candidate, outcome.candidate), outcome.task), outcome.task)
+
+
+def _tuned(task: Task, made: Rewritten, limit: int | None = None) -> Iterator[Step]:
+    """Yield launch parameters for what was made of `task`, in the order of the parameter space."""
+    now = made.task
+    launch = now.launches[0]
+    bottleneck = now.bottlenecks.get(launch.id)
+    space = parameter_space(now.kernel, launch, now.findings, bottleneck, now.arch)
+    if not space:
+        yield Refusal(f"{now.kernel.name} is already autotuned over configs that are computed.", NAME)
+        return
+    ordered = proposals(
+        space, now.kernel, launch, findings=now.findings, bottleneck=bottleneck, arch=now.arch, limit=limit
+    )
+    for values in ordered:
+        yield _with_parameters(task, made, values)
+
+
+def _refined(task: Task, made: Rewritten, best: Candidate) -> Iterator[Step]:
+    """Yield the neighbours of the fastest version's launch parameters."""
+    values = {name: int(value) for name, value in dict(best.rewrites).get(NAME, ())}
+    now = made.task
+    launch = now.launches[0]
+    space = parameter_space(now.kernel, launch, now.findings, now.bottlenecks.get(launch.id), now.arch)
+    if not space or not (values or made.candidate.rewrites):
+        return
+    for near in neighbours(values, space, now.kernel, launch, now.arch):
+        yield _with_parameters(task, made, near)
+
+
+def _with_parameters(task: Task, made: Rewritten, values: Mapping[str, int]) -> Step:
+    now = made.task
+    treats = tuple(sorted({f.code for f in now.findings} & TREATED))
+    outcome = rewrite_launch(now.kernel, now.texts, values, now.launches[0], treats)
+    if isinstance(outcome, Refusal) or not made.candidate.rewrites:
+        return outcome
+    texts = dict(now.texts)
+    texts[now.kernel.file] = apply_edits(texts[now.kernel.file], outcome.edits)
+    try:
+        last = going_on(now, texts, Change(outcome.title, (), values=values))
+    except Refused as refused:
+        return Refusal(f"{refused}.", NAME)
+    return together(task, (made.candidate, outcome), last)
+
+
+def _best(trials: Sequence[Trial]) -> Candidate | None:
+    """Return the fastest accepted candidate; None when there is none."""
     accepted = [t for t in trials if t.accepted and t.time_us]
     best = min(accepted, key=lambda t: sum((t.time_us or {}).values()), default=None)
-    rewrites = dict(best.candidate.rewrites) if best is not None else {}
-    return {name: int(value) for name, value in rewrites.get(NAME, ())}
+    return best.candidate if best is not None else None
+
+
+def _in_turn(structure: Iterator[Step], parameters: Iterator[Step]) -> Iterator[Step]:
+    for one, other in itertools.zip_longest(structure, parameters):
+        if one is not None:
+            yield one
+        if other is not None:
+            yield other

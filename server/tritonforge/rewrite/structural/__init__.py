@@ -1,0 +1,20 @@
+"""Structural rewrites: transforms of a kernel's concrete syntax tree, with the host code that must follow."""
+
+from __future__ import annotations
+
+from tritonforge.rewrite.structural.frame import (
+    Change,
+    NothingHere,
+    Rewritten,
+    Structural,
+    going_on,
+    rewrites,
+    together,
+)
+from tritonforge.rewrite.structural.several_rows import SeveralRows
+from tritonforge.rewrite.structural.whole_row import WholeRow
+
+REWRITES: tuple[Structural, ...] = (SeveralRows(), WholeRow())
+"""Every structural rewrite, in the order in which they are tried when nothing is known of the bottleneck."""
+
+__all__ = ["REWRITES", "Change", "NothingHere", "Rewritten", "Structural", "going_on", "rewrites", "together"]

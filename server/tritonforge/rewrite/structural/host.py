@@ -1,0 +1,116 @@
+"""Edits of the host code around a kernel's launches that structural rewrites share."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from tritonforge.domain.source import Edit
+from tritonforge.rewrite.rules.grid import read_grid
+from tritonforge.rewrite.rules.keyword_arguments import insert_keywords
+from tritonforge.rewrite.rules.launch_values import LaunchNode, Refused
+from tritonforge.rewrite.rules.sharing import Sharing
+from tritonforge.rewrite.scopes import FUNCTIONS
+from tritonforge.rewrite.structural.kernel_text import KernelText
+
+
+class Host:
+    """The launches of a kernel in its file, all of which a rewrite of its signature or grid has to follow.
+
+    Raises:
+        Refused: the kernel is not launched here, or is used in another way than being launched.
+    """
+
+    def __init__(self, text: KernelText) -> None:
+        self.text = text
+        self.source, self.scopes = text.source, text.scopes
+        self.nodes = text.nodes_of_sites()
+        self._check_uses()
+        self.grids = [read_grid(self.scopes, n.grid) for n in self.nodes if n.grid is not None]
+        if len(self.grids) != len(self.nodes):
+            raise Refused("the grid of a launch cannot be read")
+
+    def _check_uses(self) -> None:
+        name = self.text.kernel.simple_name
+        for node in self.scopes.nodes:
+            if not (isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)):
+                continue
+            variable = self.scopes.resolve(node)
+            if variable is not None and not isinstance(variable.scope, ast.Module) and "." not in self.text.kernel.name:
+                continue
+            if not any(self.scopes.inside(node, launch.call.func) for launch in self.nodes):
+                raise Refused(f"{name} is used in another way than being launched at line {node.lineno}")
+
+    @property
+    def most_positional(self) -> int:
+        """The most arguments that a launch passes by position.
+
+        Raises:
+            Refused: a launch spreads a sequence or a dict, so that nobody can tell.
+        """
+        for node in self.nodes:
+            if any(isinstance(a, ast.Starred) for a in node.call.args):
+                raise Refused(f"the launch at line {node.call.lineno} spreads its arguments")
+        return max(len(node.call.args) for node in self.nodes)
+
+    def extent(self, site: int, axis: int) -> ast.expr:
+        """Return the expression of one axis of a launch's grid.
+
+        Raises:
+            Refused: it is computed in a way that cannot be edited, or another launch shares it.
+        """
+        grid, node = self.grids[site], self.nodes[site]
+        alternatives = grid.axes.get(axis, [])
+        if None in grid.axes or len(alternatives) != 1:
+            raise Refused(f"the grid of the launch at line {node.call.lineno} is computed in a way that is not edited")
+        extent = alternatives[0][0]
+        others = [n for n in self.nodes if n is not node]
+        sharing = Sharing(self.scopes, _launches(self.text), self.nodes, self.grids)
+        other = sharing.other_grid(extent, site)
+        if other is not None and other not in others:
+            raise Refused(f"the launch of another kernel at line {other.call.lineno} shares the grid")
+        return extent
+
+    def says_at_launch(self, site: int, expression: ast.expr) -> bool:
+        """Tell whether `expression`, which stands somewhere else, means the same in the arguments of a launch."""
+        node = self.nodes[site]
+        for name in ast.walk(expression):
+            if not isinstance(name, ast.Name):
+                continue
+            variable = self.scopes.resolve(name)
+            if variable is None:
+                continue
+            once = variable.single is not None or (variable.parameter is not None and not variable.values)
+            direct = self.scopes.inside(name, node.call)
+            scope = variable.scope
+            around = isinstance(scope, ast.Module) or any(a is scope for a in self.scopes.ancestors(node.call))
+            imported = isinstance(scope, ast.Module)
+            own = any(isinstance(a, FUNCTIONS) and a is scope for a in self.scopes.ancestors(expression))
+            if not around or not (once or direct or imported or (own and len(variable.values) == 1)):
+                return False
+        return True
+
+    def keywords(self, pairs: Sequence[Sequence[tuple[str, str]]]) -> tuple[Edit, ...]:
+        """Return the edits that append keyword arguments to each launch."""
+        return tuple(
+            edit
+            for node, new in zip(self.nodes, pairs, strict=True)
+            for edit in insert_keywords(self.source, node.call, new)
+        )
+
+    def argument(self, site: int, parameter: str) -> ast.expr | None:
+        """Return what a launch passes for a parameter of the kernel, where it is written at the launch."""
+        call = self.nodes[site].call
+        for keyword in call.keywords:
+            if keyword.arg == parameter:
+                return keyword.value
+        known = self.text.kernel.parameter(parameter)
+        if known is None or any(isinstance(a, ast.Starred) for a in call.args):
+            return None
+        return call.args[known.index] if known.index < len(call.args) else None
+
+
+def _launches(text: KernelText) -> tuple[LaunchNode, ...]:
+    from tritonforge.rewrite.rules.launch_values import launches_in
+
+    return launches_in(text.scopes)

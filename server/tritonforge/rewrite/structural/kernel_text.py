@@ -1,0 +1,198 @@
+"""A kernel as a concrete syntax tree, beside the same file as the host rules read it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+import libcst as cst
+
+from tritonforge.domain.kernel import Kernel, LaunchSite
+from tritonforge.domain.launch import Launch, Scalar
+from tritonforge.domain.source import Edit
+from tritonforge.rewrite.protocol import Task
+from tritonforge.rewrite.rules.launch_values import (
+    LaunchNode,
+    Refused,
+    Settings,
+    kernel_function,
+    launches_in,
+    node_of_site,
+)
+from tritonforge.rewrite.scopes import Scopes
+from tritonforge.rewrite.structural.edits import minimal_edits
+from tritonforge.rewrite.text import Source
+
+
+@lru_cache(maxsize=8)
+def _parsed(text: str) -> cst.Module:
+    return cst.parse_module(text)
+
+
+@lru_cache(maxsize=8)
+def _read(file: str, text: str) -> tuple[Source, Scopes]:
+    source = Source(file, text)
+    return source, Scopes(source.tree)
+
+
+class KernelText:
+    """What a structural rewrite works on. `module` and `function` are not to be changed; make new nodes instead.
+
+    Args:
+        task: the kernel, its file's text, and its launches, the first of which decides.
+
+    Raises:
+        Refused: the kernel is not written as a function of this file, or the file is not one that can be edited.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.kernel: Kernel = task.kernel
+        self.launch: Launch = task.launches[0]
+        self.file = self.kernel.file
+        self.text = task.texts[self.file]
+        try:
+            self.source, self.scopes = _read(self.file, self.text)
+            self.module = _parsed(self.text)
+        except (SyntaxError, cst.ParserSyntaxError) as error:
+            raise Refused(f"{self.file} cannot be parsed") from error
+        if self.module.code != self.text:
+            raise Refused(f"{self.file} has line endings that cannot be kept")
+        self.function = self._function()
+        self.tl = self._alias("triton.language")
+        self.triton = self._alias("triton")
+
+    def _function(self) -> cst.FunctionDef:
+        node = kernel_function(self.scopes, self.kernel)
+        if node is None:
+            raise Refused(f"{self.kernel.name} is not written as a function of {self.file}")
+        same = sorted(
+            n.lineno
+            for n in self.scopes.nodes
+            if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and n.name == node.name
+        )
+        found = [f for f in functions_of(self.module) if f.name.value == node.name]
+        if len(found) != len(same):
+            raise Refused(f"{self.kernel.name} cannot be told from others of its name")
+        return found[same.index(node.lineno)]
+
+    def _alias(self, module: str) -> str:
+        """Return what the file calls `module`; empty when it is not imported under a name of its own."""
+        parent, _, leaf = module.rpartition(".")
+        for line in self.text.splitlines():
+            words = line.split("#")[0].strip()
+            if m := re.fullmatch(rf"import {re.escape(module)} as (\w+)", words):
+                return m.group(1)
+            if words == f"import {module}":
+                return module
+            if parent and (m := re.fullmatch(rf"from {re.escape(parent)} import (.+)", words)):
+                for part in m.group(1).strip("()").split(","):
+                    name, _, alias = part.strip().partition(" as ")
+                    if name == leaf:
+                        return alias.strip() or leaf
+        return ""
+
+    # The launch.
+
+    @property
+    def sites(self) -> tuple[LaunchSite, ...]:
+        """The kernel's launch sites in this file."""
+        return tuple(s for s in self.kernel.launch_sites if s.file == self.file)
+
+    def nodes_of_sites(self) -> tuple[LaunchNode, ...]:
+        """Return every launch of the kernel in this file.
+
+        Raises:
+            Refused: there is none, or the kernel is used in another way too.
+        """
+        launches = launches_in(self.scopes)
+        nodes = [node_of_site(self.source, launches, s) for s in self.sites]
+        if not nodes or any(n is None for n in nodes):
+            raise Refused(f"no launch of {self.kernel.name} is written in {self.file}")
+        return tuple(n for n in nodes if n is not None)
+
+    def settings(self) -> Settings:
+        """Return what tells where launches take their values from."""
+        return Settings(self.source, self.scopes, self.kernel)
+
+    def value(self, name: str) -> int | None:
+        """Return what the recorded launch passes for a parameter of the kernel, if that is an integer."""
+        pairs = (*self.launch.problem.arguments, *self.launch.config.constexprs, *self.launch.config.options)
+        found = next((v for n, v in pairs if n == name), None)
+        return found.value if isinstance(found, Scalar) and type(found.value) is int else None
+
+    # Names and code.
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name that the kernel uses or the module's own code has."""
+        module = self.scopes.tree
+        return frozenset(n.value for n in _names(self.function)) | frozenset(
+            name.id
+            for node in module.body
+            for name in ast.walk(node)
+            if isinstance(name, ast.Name) and self.scopes.scope_of(name) is module
+        )
+
+    def fresh(self, *wishes: str) -> str:
+        """Return the first of `wishes` that the kernel does not use; the last one numbered when it uses all."""
+        taken = self.names
+        for wish in wishes:
+            if wish not in taken:
+                return wish
+        return next(f"{wishes[-1]}_{i}" for i in range(2, 99) if f"{wishes[-1]}_{i}" not in taken)
+
+    def code(self, node: cst.CSTNode) -> str:
+        """Return the text of a node."""
+        return code(node)
+
+    def edits(self, function: cst.FunctionDef) -> tuple[Edit, ...]:
+        """Return the edits that put `function` in the place of the kernel's.
+
+        Raises:
+            Refused: nothing would change.
+        """
+        after = self.module.deep_replace(self.function, function)
+        assert isinstance(after, cst.Module)
+        if after.code == self.text:
+            raise Refused("there is nothing to change")
+        return minimal_edits(self.file, self.text, after.code)
+
+
+_EMPTY = cst.Module([])
+
+
+def code(node: cst.CSTNode) -> str:
+    """Return the text of a node."""
+    return _EMPTY.code_for_node(node)
+
+
+def functions_of(node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
+    """Yield every function in `node`, in the order of the text."""
+    for child in node.children:
+        if isinstance(child, cst.FunctionDef):
+            yield child
+        yield from functions_of(child)
+
+
+def nodes_of(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield every node in `node`, outermost first, in the order of the text.
+
+    Names of keywords and of attributes are left out: they read no variable.
+    """
+    for child in node.children:
+        if isinstance(node, cst.Arg) and child is node.keyword:
+            continue
+        if isinstance(node, cst.Attribute) and child is node.attr:
+            continue
+        yield child
+        yield from nodes_of(child)
+
+
+def _names(node: cst.CSTNode) -> Iterator[cst.Name]:
+    for child in node.children:
+        if isinstance(child, cst.Name):
+            yield child
+        yield from _names(child)
