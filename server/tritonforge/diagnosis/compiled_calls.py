@@ -82,6 +82,10 @@ class CompiledCalls:
         self._sources[key] = tuple(sources)
         self._store.put_compiled(key, CompiledCall(kernel.range.start.line, tuple(sources), tuple(launches)))
 
+    def sources_of(self, program: Program, kernel: Kernel, call: Call, arch: str) -> tuple[str, ...]:
+        """Return the absolute paths of the files, besides the program's own texts, behind a call that was compiled."""
+        return tuple(path for path, _ in self._sources.get(self.key(program, kernel, call, arch), ()))
+
     def find_faults(self, program: Program, kernel: Kernel, call: Call) -> tuple[Fault, ...] | None:
         """Return what the interpreter saw of `kernel` in `call` earlier; None when it has to look."""
         kept = self._store.watched(self.key(program, kernel, call, _INTERPRETED))

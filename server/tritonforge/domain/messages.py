@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Literal, TypeVar
 
+from tritonforge.domain.baseline import GpuState
 from tritonforge.domain.coverage import KernelCoverage
 from tritonforge.domain.faults import Fault
 from tritonforge.domain.launch import Call, RecordedLaunch
@@ -496,6 +497,18 @@ class Watch(Request[WatchResult]):
     result: ClassVar[type] = WatchResult
 
 
+@dataclass(frozen=True)
+class LookAtGpu(Request[GpuState]):
+    """Say how the GPU is: clocks, temperature, who else uses it. Runs nothing on it.
+
+    `idle`: nothing of ours has run for a moment, so that its utilisation is that of others.
+    """
+
+    idle: bool = False
+    lane: ClassVar[Lane] = "device"
+    result: ClassVar[type] = GpuState
+
+
 JOBS: dict[str, type] = {
     cls.__name__: cls
     for cls in (
@@ -510,6 +523,7 @@ JOBS: dict[str, type] = {
         MeasureExtents,
         Sanitize,
         Watch,
+        LookAtGpu,
     )
 }
 

@@ -25,8 +25,10 @@ def analyze_commands(result: AnalyzeResult, prefix: str = "") -> Iterator[str]:
     root to the workspace (empty, or with a `/` at its end).
     """
     for error in result.errors:
-        yield _command(
-            "error", {"file": _path(error.file, prefix), "line": error.line, "title": "cannot be read"}, error.message
+        yield workflow_command(
+            "error",
+            {"file": repository_path(error.file, prefix), "line": error.line, "title": "cannot be read"},
+            error.message,
         )
     for finding in by_gravity(finding for kernel in result.kernels for finding in kernel.findings):
         yield _annotation(finding, prefix)
@@ -53,7 +55,8 @@ def analyze_summary(result: AnalyzeResult, prefix: str = "") -> str:
     if result.errors:
         lines += ["### Could not be judged", ""]
         lines += [
-            f"- `{_path(error.file, prefix)}:{error.line}` {_cell(error.message)}" for error in result.errors[:_SHOWN]
+            f"- `{repository_path(error.file, prefix)}:{error.line}` {cell(error.message)}"
+            for error in result.errors[:_SHOWN]
         ]
         lines.append("")
     ignored = [one for kernel in result.kernels for one in kernel.ignored]
@@ -70,29 +73,35 @@ def ignored_markdown(ignored: Sequence[Ignored], lapsed: Sequence[Lapsed]) -> li
         for one in ignored[:_SHOWN]:
             until = f" until {one.until}" if one.until else ""
             place = f"{one.finding.file}:{one.finding.range.start.line}"
-            lines.append(f"- `{place}` {one.finding.code} {one.finding.name} ({_cell(one.where)}{until})")
+            lines.append(f"- `{place}` {one.finding.code} {one.finding.name} ({cell(one.where)}{until})")
         lines += ["", "</details>", ""]
     if lapsed:
-        lines += [f"- `{_cell(one.where)}`: {one.what} is no longer ignored (until {one.until})" for one in lapsed]
+        lines += [f"- `{cell(one.where)}`: {one.what} is no longer ignored (until {one.until})" for one in lapsed]
         lines.append("")
     return lines
 
 
 def _annotation(finding: Finding, prefix: str) -> str:
     start, end = finding.range.start, finding.range.end
-    properties: dict[str, str | int] = {"file": _path(finding.file, prefix), "line": start.line, "endLine": end.line}
+    properties: dict[str, str | int] = {
+        "file": repository_path(finding.file, prefix),
+        "line": start.line,
+        "endLine": end.line,
+    }
     if start.line == end.line:
         # GitHub refuses columns of annotations that span lines.
         properties |= {"col": start.column, "endColumn": end.column}
     properties["title"] = f"{finding.code} {finding.name}"
-    return _command(_COMMANDS[finding.severity], properties, finding.message)
+    return workflow_command(_COMMANDS[finding.severity], properties, finding.message)
 
 
-def _path(file: str, prefix: str) -> str:
+def repository_path(file: str, prefix: str) -> str:
+    """Return a file as its repository knows it; one outside the workspace has its whole path."""
     return file if file.startswith("/") else prefix + file
 
 
-def _command(name: str, properties: dict[str, str | int], message: str) -> str:
+def workflow_command(name: str, properties: dict[str, str | int], message: str) -> str:
+    """Return a workflow command: `::error file=…,line=…::message`, with what would end it early encoded."""
     listed = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())
     return f"::{name} {listed}::{_data(message)}"
 
@@ -106,12 +115,12 @@ def _property(text: str) -> str:
 
 
 def _row(analyzed: AnalyzedKernel, finding: Finding, prefix: str) -> str:
-    where = f"`{_path(finding.file, prefix)}:{finding.range.start.line}`<br>`{_cell(analyzed.kernel.name)}`"
+    where = f"`{repository_path(finding.file, prefix)}:{finding.range.start.line}`<br>`{cell(analyzed.kernel.name)}`"
     gain = wording.factor(finding.estimated_gain) if finding.estimated_gain is not None else ""
-    return f"| {finding.severity} | {where} | **{finding.code} {finding.name}** {_cell(finding.message)} | {gain} |"
+    return f"| {finding.severity} | {where} | **{finding.code} {finding.name}** {cell(finding.message)} | {gain} |"
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Return `text` for a cell of a table: nothing in it may end the cell or be taken for HTML."""
     clean = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return " ".join(clean.replace("|", "\\|").split())

@@ -24,7 +24,8 @@ UNREADABLE = "TF000"
 """The rule under which what could not be read is told, so that a code host shows it in its place."""
 
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "information": "note", "hint": "note"}
-_FINGERPRINT = "tritonforge/v1"
+FINGERPRINT = "tritonforge/v1"
+"""The name under which results carry what tells them apart."""
 
 
 def analyze_sarif(
@@ -45,7 +46,7 @@ def analyze_sarif(
     results += [_suppressed(analyzed, one, places, seen) for analyzed in result.kernels for one in analyzed.ignored]
     results += [_unreadable(error, places, seen) for error in result.errors]
     for one in results:
-        _place(one["locations"][0]["physicalLocation"]["artifactLocation"], prefix)
+        place(one["locations"][0]["physicalLocation"]["artifactLocation"], prefix)
     driver: Json = {"name": "tritonforge", "semanticVersion": version, "rules": rules}
     if documentation:
         driver["informationUri"] = documentation
@@ -119,7 +120,7 @@ def _result(analyzed: AnalyzedKernel, finding: Finding, places: dict[str, int], 
             }
         ],
         "partialFingerprints": {
-            _FINGERPRINT: _fingerprint(
+            FINGERPRINT: fingerprint(
                 seen, finding.code, finding.file, analyzed.kernel.name, str(_step(analyzed, finding))
             )
         },
@@ -158,7 +159,7 @@ def _unreadable(error: SourceError, places: dict[str, int], seen: Counter[str]) 
                 }
             }
         ],
-        "partialFingerprints": {_FINGERPRINT: _fingerprint(seen, UNREADABLE, error.file, error.message)},
+        "partialFingerprints": {FINGERPRINT: fingerprint(seen, UNREADABLE, error.file, error.message)},
     }
 
 
@@ -166,7 +167,7 @@ def _logical(kernel: Kernel) -> Json:
     return {"name": kernel.simple_name, "fullyQualifiedName": kernel.name, "kind": "function"}
 
 
-def _place(artifact: Json, prefix: str) -> None:
+def place(artifact: Json, prefix: str) -> None:
     """Turn a path into a URI. Files outside the workspace are named by their whole path, which no base applies to."""
     file = artifact["uri"]
     if file.startswith("/"):
@@ -177,7 +178,7 @@ def _place(artifact: Json, prefix: str) -> None:
         artifact |= {"uri": quote(prefix + file), "uriBaseId": ROOT}
 
 
-def _fingerprint(seen: Counter[str], *parts: str) -> str:
+def fingerprint(seen: Counter[str], *parts: str) -> str:
     """Return a hash of `parts`; of the second result with the same ones, another."""
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
     seen[digest] += 1

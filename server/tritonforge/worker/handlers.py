@@ -12,6 +12,7 @@ from tritonforge.domain.messages import (
     Compile,
     Count,
     Describe,
+    LookAtGpu,
     MeasureCeilings,
     MeasureExtents,
     Record,
@@ -57,5 +58,6 @@ HANDLERS: dict[type, Callable[[Any, JobContext], Any]] = {
     Describe: _late("machine", "describe_machine"),
     MeasureExtents: _late("measuring_extents", "measure_extents"),
     Watch: _late("watching", "watch"),
+    LookAtGpu: _late("timing.state", "look_at_gpu"),
 }
 """The function for each job: takes the request and the job's context, returns the request's result type."""

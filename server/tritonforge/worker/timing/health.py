@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 _SM_CLOCK = 1
-_REASONS = {
+REASONS = {
     0x4: "its power limit",
     0x8: "a hardware slowdown",
     0x20: "its temperature",
@@ -23,7 +23,7 @@ class Health:
     """Watches clocks and throttle reasons of the current GPU; silent where the driver does not tell."""
 
     def __init__(self) -> None:
-        self._nvml, self._device = _open()
+        self._nvml, self._device = open_nvml()
         self._clocks: list[int] = []
         self._reasons = 0
 
@@ -44,7 +44,7 @@ class Health:
 
 def describe(reasons: int, clocks: list[int]) -> list[str]:
     """Say in words what throttle bits and SM clocks (MHz) seen while measuring mean; nothing when all was well."""
-    causes = [text for bit, text in _REASONS.items() if reasons & bit]
+    causes = [text for bit, text in REASONS.items() if reasons & bit]
     low, high = (min(clocks), max(clocks)) if clocks else (0, 0)
     seen = f" (SM clock {low} to {high} MHz)" if low < high else f" (SM clock {low} MHz)" if clocks else ""
     if causes:
@@ -52,7 +52,8 @@ def describe(reasons: int, clocks: list[int]) -> list[str]:
     return [f"the GPU's clock moved while measuring{seen}"] if low < _STEADY * high else []
 
 
-def _open() -> tuple[Any, Any]:
+def open_nvml() -> tuple[Any, Any]:
+    """Return the library and the current GPU in it; (None, None) where there is no driver of NVIDIA's."""
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
         if nvml.nvmlInit_v2() != 0:
