@@ -119,7 +119,8 @@ class KernelText:
 
     def value(self, name: str) -> int | None:
         """Return what the recorded launch passes for a parameter of the kernel, if that is an integer."""
-        pairs = (*self.launch.problem.arguments, *self.launch.config.constexprs, *self.launch.config.options)
+        problem, config = self.launch.problem, self.launch.config
+        pairs = (*problem.arguments, *problem.constexprs, *config.constexprs, *config.options)
         found = next((v for n, v in pairs if n == name), None)
         return found.value if isinstance(found, Scalar) and type(found.value) is int else None
 

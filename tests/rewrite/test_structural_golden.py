@@ -1,0 +1,111 @@
+"""Structural rewrites: golden files before and after, and what holds for every one of them.
+
+A case is a folder with `before.py`, `task.json` and, unless it is refused, `after.py`. `python
+tests/rewrite/test_structural_golden.py CASE…` writes `after.py` anew, to be read before it is committed.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tritonforge.analysis import analyze
+from tritonforge.domain.finding import Bottleneck
+from tritonforge.domain.launch import CallSite, Config, Launch, Problem, Scalar, Tensor
+from tritonforge.domain.source import apply_edits
+from tritonforge.rewrite import Refusal, RuleEngine
+from tritonforge.rewrite.protocol import Task
+from tritonforge.rewrite.structural import REWRITES, rewrites
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "structural"
+CASES = sorted(path.parent.name for path in GOLDEN.glob("*/task.json"))
+BY_NAME = {rewrite.name: rewrite for rewrite in REWRITES}
+
+
+def task_of(text, wanted, file="before.py"):
+    """Return the task that a `task.json` describes: kernel, values of the recorded launch, its grid."""
+    kernel = next(k for k in analyze(text, file).kernels if k.name == wanted["kernel"])
+    values = {"num_warps": 4, "num_stages": 3} | wanted.get("values", {})
+    tensors = {
+        name: Tensor(tuple(shape), tuple(strides), dtype, 16)
+        for name, (shape, strides, dtype) in wanted.get("tensors", {}).items()
+    }
+    options = {n: v for n, v in values.items() if n in {"num_warps", "num_stages", "num_ctas", "maxnreg"}}
+    constexprs = {n: v for n, v in values.items() if n in kernel.tiles}
+    rest = {n: v for n, v in values.items() if n not in options and n not in constexprs}
+    known = [p.name for p in kernel.parameters]
+    problem = tuple((n, tensors.get(n) or Scalar(rest[n])) for n in known if n in tensors or n in rest)
+    grid = (*wanted.get("grid", (1,)), 1, 1)[:3]
+    config = Config(
+        tuple((n, Scalar(v)) for n, v in constexprs.items()), tuple((n, Scalar(v)) for n, v in options.items()), grid
+    )
+    site = kernel.launch_sites[0] if kernel.launch_sites else None
+    line, host = (site.range.start.line, site.host or "") if site else (1, "")
+    launch = Launch("1", file, kernel.name, Problem(problem), config, CallSite(file, line, host))
+    return Task(kernel, {file: text}, (launch,), arch=wanted.get("arch", "sm_90"))
+
+
+def outcomes_of(case):
+    folder = GOLDEN / case
+    wanted = json.loads((folder / "task.json").read_text())
+    text = (folder / "before.py").read_bytes().decode()
+    return wanted, text, list(rewrites(BY_NAME[wanted["rewrite"]], task_of(text, wanted)))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_golden(case):
+    wanted, text, outcomes = outcomes_of(case)
+    if "refusal" in wanted:
+        assert [isinstance(o, Refusal) for o in outcomes] == [True], outcomes
+        assert wanted["refusal"] in outcomes[0].reason
+        return
+    assert not any(isinstance(o, Refusal) for o in outcomes), outcomes
+    chosen = outcomes[wanted.get("choose", 0)]
+    after = apply_edits(text, chosen.candidate.edits)
+    assert after == chosen.task.texts["before.py"]
+    assert after == (GOLDEN / case / "after.py").read_bytes().decode()
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if (GOLDEN / c / "after.py").exists()])
+def test_made_once_it_is_not_made_again(case):
+    wanted, _, outcomes = outcomes_of(case)
+    chosen = outcomes[wanted.get("choose", 0)]
+    again = list(rewrites(BY_NAME[wanted["rewrite"]], chosen.task))
+    assert [type(o).__mro__[-2] for o in again] == [Refusal], again
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if (GOLDEN / c / "after.py").exists()])
+def test_what_a_rewrite_makes_can_be_rewritten_on(case):
+    """Every other rewrite either declines or gives a text that is Python and still has the kernel."""
+    wanted, text, outcomes = outcomes_of(case)
+    chosen = outcomes[wanted.get("choose", 0)]
+    for other in REWRITES:
+        for outcome in rewrites(other, chosen.task):
+            if not isinstance(outcome, Refusal):
+                compile(outcome.task.texts["before.py"], "after", "exec")
+                assert outcome.task.kernel.name == wanted["kernel"]
+    # The engine puts them and launch parameters together in edits of the text as it was read.
+    task = task_of(text, wanted)
+    kinds = sorted(BY_NAME[wanted["rewrite"]].classes)
+    task = Task(task.kernel, task.texts, task.launches, (), {"1": Bottleneck(kinds[0], 1.0, "predicted")})
+    made = [c for c in RuleEngine().propose(task) if not isinstance(c, Refusal)]
+    texts = [apply_edits(text, c.edits) for c in made]
+    assert chosen.task.texts["before.py"] in texts
+    assert len(set(texts)) == len(texts)
+    assert any({wanted["rewrite"], "launch-parameters"} <= {n for n, _ in c.rewrites} for c in made) or not any(
+        "launch-parameters" in dict(c.rewrites) for c in made
+    )
+    for after in texts:
+        compile(after, "after", "exec")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or CASES:
+        task, before, found = outcomes_of(name)
+        if isinstance(found[0], Refusal):
+            print(name, "refuses:", found[0].reason)
+            continue
+        one = found[task.get("choose", 0)]
+        (GOLDEN / name / "after.py").write_bytes(apply_edits(before, one.candidate.edits).encode())
+        print(name, "written")
