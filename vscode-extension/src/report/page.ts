@@ -1,0 +1,131 @@
+import * as vscode from "vscode";
+
+import { Coalesced } from "../coalesce.js";
+import { reporting } from "../commands.js";
+import type { Session } from "../session.js";
+import { messageOf, problemPage, type Answer, type Memory, type Message } from "./answer.js";
+import { currentLine, fileName } from "./place.js";
+
+const NO_SERVER = "The TritonForge server does not run. Restart it with the command “TritonForge: Restart Server”.";
+
+/** One report in one webview: asked for again whenever the server knows something new. */
+export class ReportPage implements vscode.Disposable {
+  private answer: Answer | undefined;
+  private readonly asking = new Coalesced(() => this.ask());
+  private readonly subscriptions: vscode.Disposable[];
+
+  constructor(
+    private readonly panel: vscode.WebviewPanel,
+    private readonly memory: Memory,
+    private readonly session: Session,
+    private readonly column: () => vscode.ViewColumn | undefined,
+  ) {
+    panel.webview.options = { enableScripts: true, enableForms: false, localResourceRoots: [] };
+    this.subscriptions = [
+      panel.webview.onDidReceiveMessage((posted: unknown) => {
+        const message = messageOf(posted);
+        if (message) {
+          void reporting(() => this.act(message));
+        }
+      }),
+      session.onNews(() => {
+        this.refresh();
+      }),
+      panel.onDidChangeViewState(() => {
+        this.refresh();
+      }),
+    ];
+  }
+
+  dispose(): void {
+    void this.asking.stop();
+    vscode.Disposable.from(...this.subscriptions).dispose();
+  }
+
+  /** Shows what is known now; a hidden page waits until it is seen. */
+  refresh(): void {
+    if (this.panel.visible) {
+      this.asking.request();
+    }
+  }
+
+  /** Shows the report for the first time. */
+  async open(): Promise<void> {
+    await this.asking.now();
+  }
+
+  private async ask(): Promise<void> {
+    let html: string;
+    try {
+      const answer = (await this.session.execute("tritonforge.showReport", this.memory)) as Answer | undefined;
+      this.answer = answer ?? this.answer;
+      html = this.answer?.html ?? problemPage(NO_SERVER);
+    } catch (error) {
+      // What was shown before still says more than why there is nothing newer.
+      html = this.answer?.html ?? problemPage(error instanceof Error ? error.message : String(error));
+    }
+    // The same page is not loaded anew: it would lose the focus.
+    if (html !== this.panel.webview.html) {
+      this.panel.webview.html = html;
+    }
+  }
+
+  private async act(message: Message): Promise<void> {
+    if (message.type === "export") {
+      await this.save();
+      return;
+    }
+    const about = this.answer?.kernels[message.kernel];
+    if (about === undefined) {
+      return;
+    }
+    const { uri, kernel } = about;
+    switch (message.type) {
+      case "reveal":
+        await this.reveal(vscode.Uri.parse(uri), message.line, message.text, message.focus);
+        break;
+      case "profile":
+        await this.session.execute("tritonforge.profileKernel", { uri, kernel });
+        break;
+      case "optimize":
+        await this.session.execute("tritonforge.optimizeKernel", { uri, kernel });
+        break;
+      case "apply":
+        await this.session.execute("tritonforge.applySuggestion", { uri, kernel });
+    }
+  }
+
+  private async reveal(uri: vscode.Uri, line: number, text: string, focus: boolean): Promise<void> {
+    const document = await vscode.workspace.openTextDocument(uri);
+    const at = currentLine(document.lineCount, (number) => document.lineAt(number).text, line, text);
+    const column = this.column();
+    await vscode.window.showTextDocument(document, {
+      selection: document.lineAt(at).range,
+      preserveFocus: !focus,
+      ...(column !== undefined && { viewColumn: column }),
+    });
+  }
+
+  private async save(): Promise<void> {
+    const { answer } = this;
+    if (answer === undefined) {
+      return;
+    }
+    const folder = vscode.Uri.joinPath(vscode.Uri.parse(answer.uri), "..");
+    const target = await vscode.window.showSaveDialog({
+      defaultUri: vscode.Uri.joinPath(folder, fileName(answer.title)),
+      filters: { HTML: ["html"] },
+      title: "Export Kernel Report",
+    });
+    if (target) {
+      await vscode.workspace.fs.writeFile(target, new TextEncoder().encode(answer.html));
+    }
+  }
+}
+
+/** A column that shows documents and not this panel: where the user was, else the first one. */
+export function columnBeside(panel: vscode.WebviewPanel): vscode.ViewColumn | undefined {
+  const visible = vscode.window.visibleTextEditors.map(({ viewColumn }) => viewColumn);
+  const other = visible.find((column) => column !== undefined && column !== panel.viewColumn);
+  return other ?? (panel.viewColumn === vscode.ViewColumn.One ? vscode.ViewColumn.Beside : vscode.ViewColumn.One);
+}
