@@ -333,6 +333,24 @@ def test_a_device_job_runs_alone_and_is_not_overtaken(tmp_path, monkeypatch):
     assert any(a[1] < b[1] < a[2] for a in others for b in others)
 
 
+def test_two_gpus_measure_at_once_and_neither_twice(tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    monkeypatch.setenv("TRITONFORGE_TEST_LOG", str(log))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    async def run():
+        async with worker(lanes=2) as connected:
+            asked = [connected.run(MeasureCeilings(), gpu=(number % 2, 2)) for number in range(6)]
+            return [result.gpu.split()[0] for result in await asyncio.gather(*asked)]
+
+    assert asyncio.run(run()) == ["0", "1"] * 3
+    spans = sorted(tuple(map(float, line.split()[1:])) for line in log.read_text().splitlines())
+    together = [sum(a < end and start < b for a, b in spans) for start, end in spans]
+    assert max(together) >= 2, "two GPUs work side by side"
+    for moment, _ in spans:
+        assert sum(start <= moment < end for start, end in spans) <= 2
+
+
 def test_a_job_that_the_worker_has_no_handler_for_is_unsupported():
     async def run():
         async with worker() as connected:

@@ -173,12 +173,19 @@ ACTIONS = {
 }
 
 
+def placed():
+    """The GPUs that a lane sees, and the cores that it may use."""
+    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+    return f"{os.environ.get('CUDA_VISIBLE_DEVICES', 'all')} {cores}"
+
+
 def timed(work):
     def run(request, context):
         start = time.monotonic()
         answer = work(request, context)
-        with Path(os.environ[LOG]).open("a") as file:
-            file.write(f"{type(request).__name__} {start} {time.monotonic()}\n")
+        if LOG in os.environ:
+            with Path(os.environ[LOG]).open("a") as file:
+                file.write(f"{type(request).__name__} {start} {time.monotonic()}\n")
         return answer
 
     return run
@@ -205,6 +212,6 @@ HANDLERS = {
     Record: record,
     Compile: timed(lambda request, context: (time.sleep(0.15), CompileResult(()))[1]),
     Compare: lambda request, context: CompareResult(()) if os.environ.get("TRITON_INTERPRET") == "1" else None,
-    MeasureCeilings: timed(lambda request, context: (time.sleep(0.1), Ceilings("fake", 1.0, {}, 1.0))[1]),
+    MeasureCeilings: timed(lambda request, context: (time.sleep(0.1), Ceilings(placed(), 1.0, {}, 1.0))[1]),
     Describe: lambda request, context: WorkerInfo(1, "", "", "", None, None, 1, 1),
 }

@@ -93,11 +93,12 @@ class Worker:
         limits: Limits | None = None,
         on_progress: OnProgress | None = None,
         priority: int = 0,
-        gpu: int | None = None,
+        gpu: tuple[int, int] | None = None,
     ) -> R:
         """Have the worker do a job and return its result. Lower `priority` goes first, then who came first.
 
-        `gpu` is the GPU that a device job runs on, by its place among those of the machine; None is the first.
+        `gpu`: which GPU a device job runs on, by its place among those of the machine, and how many of them share the
+        work; None is the first, alone.
         Cancelling the task that waits here ends the job on the worker, which goes on with others.
 
         Raises:
@@ -289,7 +290,7 @@ def request_frame(
     bounds: Limits,
     *,
     priority: int = 0,
-    gpu: int | None = None,
+    gpu: tuple[int, int] | None = None,
     keep: Callable[[bytes], str | None] | None = None,
 ) -> Frame:
     """Return the frame that asks for a job."""

@@ -34,7 +34,7 @@ class LazyWorker(Worker):
         limits: Limits | None = None,
         on_progress: OnProgress | None = None,
         priority: int = 0,
-        gpu: int | None = None,
+        gpu: tuple[int, int] | None = None,
     ) -> R:
         """Start the worker if need be, and have it do a job.
 

@@ -91,7 +91,7 @@ class RemoteWorker(Worker):
         limits: Limits | None = None,
         on_progress: OnProgress | None = None,
         priority: int = 0,
-        gpu: int | None = None,
+        gpu: tuple[int, int] | None = None,
     ) -> R:
         """See `Worker.run`; the files that the request needs are sent first.
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 class OnOneGpu(Worker):
     """A worker whose device jobs run on one GPU of its machine, since times of two GPUs are not those of one."""
 
-    def __init__(self, worker: Worker, gpu: int) -> None:
+    def __init__(self, worker: Worker, gpu: tuple[int, int]) -> None:
         self._worker = worker
         self._gpu = gpu
 
@@ -35,7 +35,7 @@ class OnOneGpu(Worker):
         limits: Limits | None = None,
         on_progress: OnProgress | None = None,
         priority: int = 0,
-        gpu: int | None = None,
+        gpu: tuple[int, int] | None = None,
     ) -> R:
         """See `Worker.run`."""
         number = self._gpu if gpu is None else gpu
@@ -49,7 +49,7 @@ def sessions_of(session: Session) -> tuple[Session, ...]:
         return (session,)
     # A slower GPU beside would only be waited for, and its results would speak of another machine.
     like = [number for number, gpu in enumerate(gpus) if (gpu.name, gpu.arch) == (gpus[0].name, gpus[0].arch)]
-    return tuple(dataclasses.replace(session, worker=OnOneGpu(session.worker, number)) for number in like)
+    return tuple(dataclasses.replace(session, worker=OnOneGpu(session.worker, (number, len(gpus)))) for number in like)
 
 
 async def spread(items: Sequence[T], session: Session, work: Callable[[T, Session], Awaitable[R]]) -> list[R]:

@@ -80,6 +80,8 @@ class LaneProcess:
     deadline: float = 0.0
     dying: float | None = None
     status: int | None = None
+    gpu: int | None = None
+    """The GPU that it keeps to, by its place among those of the machine; None where it has whatever is there."""
     found: dict[str, Frame] = field(default_factory=dict)
     """What its job has found so far, by slot."""
     seen: set[tuple[int, int]] = field(default_factory=set)
@@ -125,8 +127,8 @@ def _environment(kind: ZygoteKind) -> dict[str, str]:
     return env
 
 
-def fork_lane(zygote: Zygote, kind: Lane, name: str) -> LaneProcess:
-    """Have `zygote` fork a lane.
+def fork_lane(zygote: Zygote, kind: Lane, name: str, gpu: int | None = None) -> LaneProcess:
+    """Have `zygote` fork a lane, which keeps to the GPU number `gpu` if one is given.
 
     Raises:
         OSError: when the zygote is gone.
@@ -135,7 +137,7 @@ def fork_lane(zygote: Zygote, kind: Lane, name: str) -> LaneProcess:
     tail = Tail()
     try:
         with theirs:
-            order = json.dumps({"name": name}).encode()
+            order = json.dumps({"name": name, "gpu": gpu}).encode()
             socket.send_fds(zygote.control, [order], [theirs.fileno(), tail.write_fd])
     except OSError:
         ours.close()
@@ -143,7 +145,7 @@ def fork_lane(zygote: Zygote, kind: Lane, name: str) -> LaneProcess:
         raise
     tail.close_write_end()
     fd = ours.detach()
-    return LaneProcess(name, kind, Stream(fd, fd), tail)
+    return LaneProcess(name, kind, Stream(fd, fd), tail, gpu=gpu)
 
 
 def why_it_died(zygote: Zygote, how: str) -> Failure:

@@ -41,11 +41,11 @@ class Nursery:
         """The kinds of lanes that can be forked now."""
         return [lane for lane, kind in ZYGOTE_OF.items() if kind in self._zygotes and self._zygotes[kind].ready]
 
-    def fork(self, kind: Lane) -> LaneProcess | None:
+    def fork(self, kind: Lane, gpu: int | None = None) -> LaneProcess | None:
         """Fork a lane; None when its zygote has just died, which `collect` will be told next."""
         self._named += 1
         try:
-            return fork_lane(self._zygotes[ZYGOTE_OF[kind]], kind, f"tf-lane-{self._named}")
+            return fork_lane(self._zygotes[ZYGOTE_OF[kind]], kind, f"tf-lane-{self._named}", gpu)
         except OSError:
             return None
 

@@ -18,5 +18,7 @@ class Options:
     path: tuple[str, ...] = ()
     warm: tuple[ZygoteKind, ...] = ("compile", "interpret")
     lanes: int | None = None
+    apart: bool = True
+    """Whether several GPUs may be measured on while other jobs run, on cores of their own."""
     files: bool = False
     """Whether the client sends the files of its workspace, because this machine does not have them."""

@@ -9,10 +9,16 @@ from typing import Any, cast
 from tritonforge.domain.frames import Frame
 from tritonforge.domain.messages import JOBS, Failure, Lane, Request
 
+_MOST_GPUS = 1024
+
 
 @dataclass(frozen=True)
 class Job:
-    """A request that was accepted: bounds in seconds and bytes; lower `priority` first, then lower `order`."""
+    """A request that was accepted: bounds in seconds and bytes; lower `priority` first, then lower `order`.
+
+    `gpu` and `gpus`: the GPU that a device job runs on, and how many of the machine's share the client's work; None and
+    1 where it knows of one alone.
+    """
 
     id: int
     name: str
@@ -22,6 +28,8 @@ class Job:
     request: Frame
     priority: int = 0
     order: int = 0
+    gpu: int | None = None
+    gpus: int = 1
 
 
 def read_job(frame: Frame, order: int) -> Job | Failure:
@@ -34,7 +42,17 @@ def read_job(frame: Frame, order: int) -> Job | Failure:
     if kind is None:
         return Failure("protocol", f"The worker does not know {name} jobs.")
     priority = frame.header.get("priority", 0)
-    return Job(number, name, kind.lane, seconds, memory, frame, priority if isinstance(priority, int) else 0, order)
+    gpu, gpus = _gpu(frame.header.get("gpu")) if kind.lane == "device" else (None, 1)
+    priority = priority if isinstance(priority, int) else 0
+    return Job(number, name, kind.lane, seconds, memory, frame, priority, order, gpu, gpus)
+
+
+def _gpu(said: object) -> tuple[int | None, int]:
+    match said:
+        case [int(number), int(count)] if 0 <= number < count <= _MOST_GPUS:
+            return number, count
+        case _:
+            return None, 1
 
 
 def in_turn(jobs: Sequence[Job]) -> list[Job]:
@@ -43,25 +61,36 @@ def in_turn(jobs: Sequence[Job]) -> list[Job]:
 
 
 def startable(
-    waiting: Sequence[Job], running: Mapping[Lane, int], lanes: int, ready: Collection[Lane]
+    waiting: Sequence[Job],
+    running: Mapping[Lane, int],
+    lanes: int,
+    ready: Collection[Lane],
+    *,
+    busy: Collection[int | None] = (),
+    apart: bool = False,
 ) -> tuple[Job, ...]:
     """Return the jobs of `waiting` (in turn) that may start beside those that run.
 
-    A device job runs alone, since whatever computes on the host disturbs a measurement: it waits for everything that
-    runs, and whatever stands behind it waits for it (else a steady stream of compilations would hold it up for ever).
-    `lanes` is the number of lanes of each other kind, `ready` the kinds whose zygote is there.
+    A GPU does one job at a time: those of `busy` do one now. Whatever computes on the host disturbs a measurement, too,
+    so a device job waits for everything that runs there, and whatever stands behind it waits for it (else a steady
+    stream of compilations would hold it up for ever) — unless `apart`: both have cores of their own. `lanes` is the
+    number of lanes of each other kind, `ready` the kinds whose zygote is there.
     """
-    if running.get("device"):
-        return ()
+    measuring = set(busy) or ({None} if running.get("device") else set())
     free = {lane: lanes - running.get(lane, 0) for lane in ready}
-    busy = any(running.values())
+    host = sum(count for lane, count in running.items() if lane != "device")
     chosen: list[Job] = []
     for job in waiting:
         if job.lane == "device":
-            if not busy and not chosen and job.lane in ready:
+            if job.lane in ready and job.gpu not in measuring and (apart or not host):
                 chosen.append(job)
+                measuring.add(job.gpu)
+            elif not apart:
+                break
+        elif measuring and not apart:
             break
-        if free.get(job.lane, 0) > 0:
+        elif free.get(job.lane, 0) > 0:
             free[job.lane] -= 1
+            host += 1
             chosen.append(job)
     return tuple(chosen)

@@ -18,7 +18,7 @@ from tritonforge.domain.codec import PROTOCOL_VERSION, CodecError
 from tritonforge.domain.frames import Frame, FrameError, body_of, message
 from tritonforge.domain.messages import Failure, Lane
 from tritonforge.domain.target import WorkerInfo
-from tritonforge.worker import endings, linux, ownership, processes, rescuing
+from tritonforge.worker import cores, endings, linux, ownership, processes, rescuing
 from tritonforge.worker.children import ZYGOTE_OF, LaneProcess
 from tritonforge.worker.client_stream import ClientStream
 from tritonforge.worker.filing import Filing
@@ -44,6 +44,7 @@ class Supervisor:
         self._options = options
         self._cores = linux.available_cores()
         self._lane_count = options.lanes or max(1, self._cores - 1)
+        self._apart: tuple[tuple[frozenset[int], ...], frozenset[int]] | None = None
         self._waiting: list[Job] = []
         self._lanes: list[LaneProcess] = []
         self._nursery = Nursery(options.handlers, options.path)
@@ -183,7 +184,26 @@ class Supervisor:
         if isinstance(job, Failure):
             self._fail(frame.header.get("id"), job)
         else:
+            if job.gpus > 1 and self._apart is None:
+                self._set_apart(job.gpus)
             self._waiting = in_turn([*self._waiting, job])
+
+    def _set_apart(self, gpus: int) -> None:
+        """Give each GPU's lane cores of its own, so that it may measure while others compile."""
+        here = os.sched_getaffinity(0)
+        # Under a quota of CPU time, cores are shared however they are divided.
+        wanted = self._options.apart and self._cores == len(here)
+        self._apart = cores.divided(here, gpus) if wanted else None
+        if self._apart is not None:
+            self._lane_count = min(self._lane_count, len(self._apart[1]))
+            for lane in self._lanes:
+                self._place(lane)
+
+    def _place(self, lane: LaneProcess) -> None:
+        if self._apart is None or lane.pid is None:
+            return
+        own, rest = self._apart
+        cores.pin(lane.pid, own[lane.gpu or 0] if lane.kind == "device" else rest)
 
     def _cancel(self, number: object) -> None:
         for job in self._waiting:
@@ -210,11 +230,15 @@ class Supervisor:
         running: Counter[Lane] = Counter(
             lane.kind for lane in self._lanes if lane.job is not None or lane.dying is not None
         )
-        for job in startable(self._waiting, running, self._lane_count, self._nursery.ready()):
-            idle = (lane for lane in self._lanes if lane.kind == job.lane and lane.job is None and lane.dying is None)
-            lane = next(idle, None)
+        measuring = [lane for lane in self._lanes if lane.kind == "device"]
+        busy = {lane.gpu for lane in measuring if lane.job is not None or lane.dying is not None}
+        ready = self._nursery.ready()
+        chosen = startable(self._waiting, running, self._lane_count, ready, busy=busy, apart=self._apart is not None)
+        for job in chosen:
+            like = (lane for lane in self._lanes if (lane.kind, lane.gpu) == (job.lane, job.gpu))
+            lane = next((lane for lane in like if lane.job is None and lane.dying is None), None)
             if lane is None:
-                lane = self._nursery.fork(job.lane)
+                lane = self._nursery.fork(job.lane, job.gpu)
                 if lane is None:
                     continue
                 self._lanes.append(lane)
@@ -242,6 +266,7 @@ class Supervisor:
     def _take(self, lane: LaneProcess, frame: Frame) -> None:
         if frame.kind == "ready":
             lane.pid = frame.header["pid"]
+            self._place(lane)
             self._nursery.succeeded(lane.kind)
             if lane.job is not None:
                 lane.deadline = time.monotonic() + lane.job.seconds

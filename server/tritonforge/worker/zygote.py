@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 
 from tritonforge.domain.codec import encode
 from tritonforge.domain.messages import Failure
-from tritonforge.worker import linux
+from tritonforge.worker import cores, linux
 from tritonforge.worker.failures import JobFailed
 from tritonforge.worker.lane import Handlers, run_lane
 
@@ -49,7 +49,7 @@ def main(fd: int, kind: ZygoteKind, handlers_module: str, supervisor: int) -> No
             data, fds, _, _ = socket.recv_fds(sock, _MESSAGE, 2)
             if not data:
                 break
-            _fork(sock, json.loads(data)["name"], fds, supervisor, handlers)
+            _fork(sock, json.loads(data), fds, supervisor, handlers)
     finally:
         os._exit(0)
 
@@ -81,7 +81,7 @@ def _import_failure(error: BaseException) -> Failure:
     return Failure("unsupported", sentence, detail=detail)
 
 
-def _fork(sock: socket.socket, name: str, fds: list[int], supervisor: int, handlers: Handlers) -> None:
+def _fork(sock: socket.socket, order: dict[str, Any], fds: list[int], supervisor: int, handlers: Handlers) -> None:
     lane_fd, output_fd = fds
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python ≥ 3.12 warns about forks beside threads, which torch may have started
@@ -91,7 +91,9 @@ def _fork(sock: socket.socket, name: str, fds: list[int], supervisor: int, handl
             if os.fork() != 0:
                 os._exit(0)
             sock.close()
-            run_lane(socket.socket(fileno=lane_fd), output_fd, name, supervisor, handlers)
+            if order["gpu"] is not None:
+                cores.keep_to_gpu(order["gpu"])
+            run_lane(socket.socket(fileno=lane_fd), output_fd, order["name"], supervisor, handlers)
     os.close(lane_fd)
     os.close(output_fd)
     os.waitpid(middle, 0)
