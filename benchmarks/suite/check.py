@@ -1,0 +1,87 @@
+"""Check every plain kernel against its reference in Triton's interpreter, at small sizes with ragged ends.
+
+    python benchmarks/suite/check.py [NAME …]
+
+Needs torch and triton and no GPU. Two seeds for each size; a wrong result is printed and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+os.environ["TRITON_INTERPRET"] = "1"  # has to be set before Triton is imported
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import torch
+from triton.runtime.autotuner import Autotuner
+
+from suite.case import Case, Draw, judge, outputs_of
+from suite.cases import BY_NAME, PLAIN
+from suite.loading import plain
+
+
+@contextlib.contextmanager
+def _no_cuda() -> Iterator[None]:
+    """Let `torch.cuda.device` be entered without a GPU."""
+    before = torch.cuda.device
+    torch.cuda.device = lambda _device: contextlib.nullcontext()
+    try:
+        yield
+    finally:
+        torch.cuda.device = before
+
+
+def _configurations(module: ModuleType) -> Iterator[None]:
+    """Yield once for each configuration of an autotuned kernel, which is the only one meanwhile; else once."""
+    tuners = [one for one in vars(module).values() if isinstance(one, Autotuner)]
+    if not tuners:
+        yield
+    for tuner in tuners:
+        for config in list(tuner.configs):
+            tuner.configs = [config]  # a choice would be made by timing, which needs a GPU
+            yield
+
+
+def check(case: Case, module: ModuleType | None = None, seeds: tuple[int, ...] = (0, 1)) -> tuple[float, str]:
+    """Run a case's kernel (of `module`, default: its plain file) on its small sizes.
+
+    Returns:
+        The worst error, and what is wrong or an empty text.
+    """
+    worst = 0.0
+    module = module or plain(case.name)
+    function = getattr(module, case.function)
+    with _no_cuda():
+        for _ in _configurations(module):
+            for sizes, seed in itertools.product(case.small, seeds):
+                arguments = case.make(sizes, Draw("cpu", seed))
+                error, problem = judge(case, arguments, outputs_of(function(*arguments)))
+                worst = max(worst, error)
+                if problem:
+                    return worst, f"{dict(sizes)}: {problem}"
+    return worst, ""
+
+
+def main() -> int:
+    """Check the named cases, or all."""
+    names = sys.argv[1:] or [case.name for case in PLAIN]
+    failed = 0
+    for name in names:
+        began = time.perf_counter()
+        worst, problem = check(BY_NAME[name])
+        failed += bool(problem)
+        said = f"wrong: {problem}" if problem else f"right, {worst:.1e}"
+        print(f"{name:24} {said}  {time.perf_counter() - began:.1f} s")
+    print(f"{len(names) - failed} of {len(names)} are right")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

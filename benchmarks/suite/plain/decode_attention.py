@@ -1,0 +1,48 @@
+"""Attention of one new query per sequence over its cache; several heads of queries share one of the cache."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def decode_attention_kernel(
+    q_ptr, k_ptr, v_ptr, o_ptr, scale, S, heads, kv_heads, D: tl.constexpr, BLOCK_S: tl.constexpr
+):
+    batch = tl.program_id(0)
+    head = tl.program_id(1)
+    kv_head = head // (heads // kv_heads)
+    d = tl.arange(0, D)
+    q = tl.load(q_ptr + (batch * heads + head) * D + d).to(tl.float32)
+    highest = -float("inf")
+    total = 0.0
+    acc = tl.zeros((D,), dtype=tl.float32)
+    for start in range(0, S, BLOCK_S):
+        s = start + tl.arange(0, BLOCK_S)
+        at = ((batch * S + s[:, None]) * kv_heads + kv_head) * D + d[None, :]
+        k = tl.load(k_ptr + at, mask=s[:, None] < S, other=0.0).to(tl.float32)
+        scores = tl.sum(q[None, :] * k, axis=1) * scale
+        scores = tl.where(s < S, scores, -float("inf"))
+        new_highest = tl.maximum(highest, tl.max(scores, axis=0))
+        p = tl.exp(scores - new_highest)
+        rescale = tl.exp(highest - new_highest)
+        v = tl.load(v_ptr + at, mask=s[:, None] < S, other=0.0).to(tl.float32)
+        acc = acc * rescale + tl.sum(p[:, None] * v, axis=0)
+        total = total * rescale + tl.sum(p, axis=0)
+        highest = new_highest
+    tl.store(o_ptr + (batch * heads + head) * D + d, (acc / total).to(o_ptr.dtype.element_ty))
+
+
+def decode_attention(q, k_cache, v_cache):
+    B, H, D = q.shape
+    S, H_kv = k_cache.shape[1], k_cache.shape[2]
+    o = torch.empty_like(q)
+    decode_attention_kernel[(B, H)](q, k_cache, v_cache, o, D**-0.5, S, H, H_kv, D=D, BLOCK_S=64)
+    return o
+
+
+if __name__ == "__main__":
+    q = torch.randn(8, 32, 128, device="cuda", dtype=torch.bfloat16)
+    k_cache = torch.randn(8, 8192, 8, 128, device="cuda", dtype=torch.bfloat16)
+    v_cache = torch.randn_like(k_cache)
+    decode_attention(q, k_cache, v_cache)
