@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tritonforge.config import Settings, resolve_target
 from tritonforge.diagnosis.doctor_measuring import measuring_checks, reading_check
+from tritonforge.diagnosis.doctor_reaching import reaching_checks
 from tritonforge.diagnosis.probe import LARGE, SMALL, probe_program
 from tritonforge.domain.errors import TritonForgeError
 from tritonforge.domain.launch import Call
@@ -37,6 +38,10 @@ async def examine(
     target = resolve_target(settings, name)
     checks: list[DoctorCheck] = []
     info = TargetInfo(target.name, "unknown", None, None, None, None)
+    if target.command:
+        checks += await reaching_checks(target)
+        if not all(check.ok or check.optional for check in checks):
+            return DoctorResult(info, tuple(checks))
     try:
         async with open_session(settings, name, python=python) as session:
             info = session.info

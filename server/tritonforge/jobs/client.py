@@ -241,7 +241,7 @@ class Worker:
         self._answered = time.monotonic() if frame.kind != "progress" else self._answered
         if frame.kind == "progress":
             self._report(pending, frame)
-        elif frame.kind in {"result", "failure", "files"} and not pending.answer.done():
+        elif frame.kind in {"result", "failure", "files", "pong"} and not pending.answer.done():
             pending.answer.set_result(frame)
 
     def _greet(self, frame: Frame) -> None:

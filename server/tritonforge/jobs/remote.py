@@ -134,6 +134,12 @@ class RemoteWorker(Worker):
                 self._described = self._described or result
             return result
 
+    async def exchange(
+        self, make: Callable[[int], Frame], on_progress: OnProgress | None = None, seconds: float = 60.0
+    ) -> Frame:
+        """See `Worker.exchange`; it is not repeated."""
+        return await (await self._connected(on_progress)).exchange(make, on_progress, seconds)
+
     async def _connected(self, on_progress: OnProgress | None) -> Worker:
         async with self._turn:
             if self._given_up is not None:

@@ -28,7 +28,7 @@ class Filing:
         number = frame.header.get("id")
         if frame.kind == "ping":
             return message("pong", id=number)
-        if self.folder is None or frame.kind not in {"lacks", "file", "tree"}:
+        if self.folder is None or frame.kind not in {"lacks", "file", "tree", "space"}:
             return None
         try:
             return message("files", id=number, **self._handle(frame))
@@ -38,6 +38,9 @@ class Filing:
             return message("files", id=number, refused="The description of the workspace cannot be read.")
 
     def _handle(self, frame: Frame) -> dict[str, Any]:
+        if frame.kind == "space":
+            free = shutil.disk_usage(self._cache.folder).free
+            return {"folder": str(self._cache.folder), "free": free, "scratch": self._scratch}
         if frame.kind == "lacks":
             return {"lacks": self._cache.lacks(json.loads(frame.payload))}
         if frame.kind == "file":
