@@ -86,3 +86,8 @@ class Redactor:
 def looks_secret_hidden(text: str) -> str:
     """Return `text` without what has the form of a well-known kind of key."""
     return _LOOKS_SECRET.sub(HIDDEN, text)
+
+
+def secrets_in(text: str) -> frozenset[str]:
+    """Return what in `text` has the form of a well-known kind of key."""
+    return frozenset(found[0] for found in _LOOKS_SECRET.finditer(text))
