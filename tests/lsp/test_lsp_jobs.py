@@ -149,6 +149,17 @@ def test_a_suggestion_moves_with_edits_above_and_is_refused_when_the_code_has_ch
     client.until(lambda: client.versions[uri] > version)
     assert client.texts[uri] == diffed
 
+    client.change(uri, "# 🚀 above\n" + original)
+    titles = [a["title"] for a in client.actions(uri, 33)]
+    assert any("worst error" in title for title in titles)
+    keep = next(a for a in client.actions(uri, 33) if a["title"].startswith("Keep matmul_kernel portable"))
+    outcome = client.outcome(client.request("workspace/executeCommand", keep["command"])["jobId"])
+    assert outcome.startswith("Applied. Accepted: the same on ")
+    text = client.texts[uri]
+    assert "\n@triton.autotune(\n    configs=[\n" in text
+    assert '{"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32}' in text
+    assert "BLOCK_M=32" not in text
+
 
 @pytest.mark.parametrize("how", ["progress", "command"])
 def test_a_cancelled_search_ends_at_once_and_the_next_one_works(start, how):
@@ -231,3 +242,33 @@ def test_jobs_of_two_kernels_wait_for_each_other_and_both_end(start):
     jobs = [client.command("profileKernel", uri=uri, allowRun=True)["jobId"] for uri in (first, second)]
     assert jobs[0] != jobs[1]
     assert all("predicted" in client.outcome(job) for job in jobs)
+
+
+def test_a_candidate_is_judged_as_a_text_or_a_file_and_the_verdict_can_be_asked_for(start, folder):
+    client = start(OFFLINE)
+    uri = client.open("scale_shift.py")
+    text = client.texts[uri]
+    about = {"uri": uri, "kernel": "scale_shift_kernel", "allowRun": True}
+    for wrong, sentence in (
+        ({}, 'Give either "text" or "file"'),
+        ({"file": "nowhere.py"}, "nowhere.py cannot be read"),
+        ({"text": "x = 1\n"}, "defines no kernel"),
+    ):
+        with pytest.raises(LspError, match=sentence):
+            client.command("verifyCandidate", **about, **wrong)
+
+    (folder / "faster.py").write_text(text.replace("BLOCK = 64", "BLOCK = 128"))
+    same = client.command("verifyCandidate", **about, file="faster.py")["jobId"]
+    assert client.outcome(same).startswith("Accepted: the same on ")
+    verdict = client.command("verifyCandidate", jobId=same)["verdict"]
+    assert verdict["accepted"]
+    assert verdict["inputs"]
+
+    # As it stands in the editor, not as it was saved.
+    other = client.open("faster.py", text.replace("* scale", "* scale * 1.5"))
+    wrong = client.command("verifyCandidate", **about, file=other)["jobId"]
+    assert client.outcome(wrong).startswith("Refused: ")
+    verdict = client.command("verifyCandidate", jobId=wrong)["verdict"]
+    assert not verdict["accepted"]
+    assert any("Refused" in message for message in client.messages())
+    assert client.command("verifyCandidate", jobId="tritonforge-99") == {"verdict": None}

@@ -14,6 +14,7 @@ from tritonforge.lsp.code_lens import Ways, run_to_record
 from tritonforge.lsp.diagnostics import SOURCE
 from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.facts import Facts, Offer
+from tritonforge.report import wording
 from tritonforge.workload.index import Way
 
 REWRITE, QUICK_FIX = types.CodeActionKind.RefactorRewrite, types.CodeActionKind.QuickFix
@@ -34,6 +35,8 @@ def code_actions(
             if mine:
                 actions.append(_apply(offer, snapshot, client, QUICK_FIX, mine))
             actions.append(_apply(offer, snapshot, client, REWRITE))
+            if trusted and client.can.applies_edits and offer.portable_edits_for(snapshot) is not None:
+                actions.append(_keep_portable(offer, snapshot))
         elif trusted and snapshot.path is not None:
             actions += [
                 _optimize(f"Optimize kernel {kernel.name} to treat {d.code}", kernel, snapshot, QUICK_FIX, [d])
@@ -109,6 +112,8 @@ def _apply(
     title = offer.suggestion.trial.candidate.title
     verdict = offer.suggestion.trial.verdict
     inputs = f", verified on {len(verdict.inputs)} inputs" if verdict else ""
+    if verdict is not None and verdict.worst_error is not None:
+        inputs += f", worst error {wording.error(verdict.worst_error)}"
     gain = f"{summary.gain(offer.suggestion)[:-1]}{inputs})".replace("x (", "x faster (", 1)
     return types.CodeAction(
         title=f"Apply {title}: {gain}",
@@ -117,6 +122,15 @@ def _apply(
         is_preferred=kind == QUICK_FIX or None,
         edit=None if client.can.resolves_actions else edit_of(offer, snapshot, client),
         data={"uri": snapshot.uri, "kernel": offer.kernel.name, "suggestion": offer.id},
+    )
+
+
+def _keep_portable(offer: Offer, snapshot: Snapshot) -> types.CodeAction:
+    assert offer.portable is not None
+    title = f"Keep {offer.kernel.simple_name} portable: {offer.portable.title} (verified before it is applied)"
+    about = {"uri": snapshot.uri, "kernel": offer.kernel.name, "suggestion": offer.id}
+    return types.CodeAction(
+        title=title, kind=REWRITE, command=types.Command(title, names.KEEP_PORTABLE, arguments=[about])
     )
 
 

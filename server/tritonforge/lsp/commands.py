@@ -11,7 +11,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import Kernel
-from tritonforge.lsp import applying, batch, names, suggestions, summary, target, work
+from tritonforge.lsp import applying, batch, names, portable, suggestions, summary, target, verifying, work
 from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.facts import Offer
 from tritonforge.lsp.jobs import Job
@@ -107,6 +107,41 @@ def preview(state: State, given: Mapping[str, Any]) -> Answer:
     """Return the text that a suggestion leads to, to be shown beside the document."""
     snapshot, _, offer = _offered(state, given)
     return suggestions.preview(snapshot, offer)
+
+
+def verify(state: State, given: Mapping[str, Any]) -> Answer:
+    """Judge another version of a kernel; with `jobId` alone, return the verdict of an earlier check."""
+    if "jobId" in given:
+        return state.verdicts.of(_text(given, "jobId"))
+    snapshot, kernel = _runnable(state, given)
+    try:
+        candidate = verifying.version(state, snapshot, kernel, given)
+    except UsageError as error:
+        raise _wrong(str(error)) from error
+
+    async def run(job: Job) -> str:
+        allowed = await _may_run(state, snapshot, kernel, job, given)
+        if allowed is None:
+            return "Nothing was run"
+        found = work.subject(state, snapshot, kernel, job, allow_run=allowed.own, way=allowed.way)
+        async with found as (session, subject):
+            job.report(f"comparing {kernel.name} with {candidate.called}")
+            verdict = await verifying.judge(session, subject, candidate)
+        return verifying.tell(state, kernel, job, verdict)
+
+    return _begin(state, run, f"Verify {kernel.name}", (snapshot, kernel), verb="verifying")
+
+
+def keep_portable(state: State, given: Mapping[str, Any]) -> Answer:
+    """Apply a suggestion as one more choice of an autotuner, once that text has passed the gate, too."""
+    snapshot, kernel, offer = _offered(state, given)
+    if offer.portable is None:
+        raise _wrong(f"What was suggested for {kernel.name} cannot be left to @triton.autotune.")
+
+    async def run(job: Job) -> str:
+        return await portable.keep(state, snapshot, offer, job)
+
+    return _begin(state, run, f"Keep {kernel.name} portable", (snapshot, kernel), verb="verifying")
 
 
 def discard(state: State, given: Mapping[str, Any]) -> Answer:
@@ -221,6 +256,8 @@ COMMANDS: Mapping[str, Command] = {
     names.SELECT_TARGET: select_target,
     names.PIN: pin_launch,
     names.RESTART: restart,
+    names.VERIFY: verify,
+    names.KEEP_PORTABLE: keep_portable,
     names.LIST_KERNELS: list_kernels,
     names.PROFILE_ALL: profile_all,
     names.OPTIMIZE_ALL: optimize_all,

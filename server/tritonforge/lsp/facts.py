@@ -9,7 +9,7 @@ from typing import Literal
 
 from tritonforge.diagnosis.assessment import Assessed
 from tritonforge.diagnosis.heat import Heat, heat_of
-from tritonforge.domain.candidate import Suggestion
+from tritonforge.domain.candidate import Candidate, Suggestion
 from tritonforge.domain.compilation import Compilation
 from tritonforge.domain.counters import Counters
 from tritonforge.domain.finding import Bottleneck, Finding
@@ -62,12 +62,16 @@ class KernelFacts:
 
 @dataclass(frozen=True)
 class Offer:
-    """A verified suggestion for a kernel as it stood in `text`."""
+    """A verified suggestion for a kernel as it stood in `text`.
+
+    `portable` is the same as a choice of an autotuner, where that can be written; no verdict speaks of it yet.
+    """
 
     id: str
     kernel: Kernel
     text: str
     suggestion: Suggestion
+    portable: Candidate | None = None
 
     def edits_for(self, snapshot: Snapshot) -> tuple[Edit, ...] | None:
         """Return its edits for the document as it is now; None when what was verified is no longer there.
@@ -75,10 +79,17 @@ class Offer:
         Both must hold: the kernel and its host functions are what the verdict speaks of, and the edited lines are
         unchanged.
         """
+        return self._moved(self.suggestion.trial.candidate, snapshot)
+
+    def portable_edits_for(self, snapshot: Snapshot) -> tuple[Edit, ...] | None:
+        """Return the edits of its portable form in the same way; None also where there is no such form."""
+        return self._moved(self.portable, snapshot) if self.portable is not None else None
+
+    def _moved(self, candidate: Candidate, snapshot: Snapshot) -> tuple[Edit, ...] | None:
         kernel = snapshot.kernel(self.kernel.name)
         if kernel is None or state_of(kernel) != state_of(self.kernel):
             return None
-        edits = self.suggestion.trial.candidate.edits
+        edits = candidate.edits
         if any(edit.file != snapshot.file for edit in edits):
             return None
         return moved_edits(edits, self.text, snapshot.text)

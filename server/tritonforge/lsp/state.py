@@ -22,6 +22,7 @@ from tritonforge.lsp.options import Options
 from tritonforge.lsp.remembering import remember
 from tritonforge.lsp.reports import Reports
 from tritonforge.lsp.sessions import Sessions
+from tritonforge.lsp.verifying import Verdicts
 from tritonforge.lsp.workspaces import Workspaces
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class State:
         self.documents = Documents(encoding)
         self.facts = Facts()
         self.kernels = KernelList()
+        self.verdicts = Verdicts()
         self.workspaces = Workspaces(self._warn_once)
         self.sessions = Sessions()
         self.reports = Reports()

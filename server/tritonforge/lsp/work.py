@@ -18,6 +18,7 @@ from tritonforge.lsp import summary
 from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.facts import KernelFacts, Offer, launch_facts, of_original
 from tritonforge.lsp.jobs import Job
+from tritonforge.lsp.portable import form_of
 from tritonforge.lsp.sessions import key_of
 from tritonforge.report import wording
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tritonforge.lsp.state import State
     from tritonforge.workload.gather import FileWorkload
     from tritonforge.workload.index import Way
+    from tritonforge.workload.subject import Subject
 
 # The engine is imported where it is used: a server that only analyses starts in half the time.
 
@@ -98,7 +100,9 @@ async def optimize(
         outcome = _nothing(result)
         state.client.say(f"{kernel.name}: {outcome}")
         return outcome
-    offer = Offer(job.id, kernel, snapshot.text, result.best)
+    first = min(result.launches, key=lambda launch: launch.rank, default=None)
+    portable = await asyncio.to_thread(form_of, kernel, snapshot.text, result.best, first)
+    offer = Offer(job.id, kernel, snapshot.text, result.best, portable)
     state.offer(snapshot.uri, offer)
     return summary.verified(result.best)
 
@@ -184,6 +188,16 @@ async def _target(state: State, snapshot: Snapshot, job: Job) -> AsyncIterator[S
         except TargetUnreachable:
             state.sessions.drop(session)
             raise
+
+
+@asynccontextmanager
+async def subject(
+    state: State, snapshot: Snapshot, kernel: Kernel, job: Job, *, allow_run: bool, way: Way | None = None
+) -> AsyncIterator[tuple[Session, Subject]]:
+    """Have the target, and a kernel with its calls; `allow_run` and `way` say what may be run to find them."""
+    async with _target(state, snapshot, job) as session:
+        workload = await state.workload(snapshot, job, allow_run=allow_run)
+        yield session, workload.subject(kernel, await _calls(workload, kernel, session, way))
 
 
 async def _calls(workload: FileWorkload, kernel: Kernel, session: Session, way: Way | None) -> tuple[Call, ...]:

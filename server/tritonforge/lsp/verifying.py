@@ -1,0 +1,147 @@
+"""`verifyCandidate`: whether another version of a kernel still computes the same, as a job with a verdict."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tritonforge.analysis import analyze
+from tritonforge.domain.candidate import Verdict
+from tritonforge.domain.errors import UsageError
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.launch import Call
+from tritonforge.lsp.closed import text_of
+from tritonforge.lsp.documents import Snapshot, path_of
+from tritonforge.lsp.jobs import Job
+from tritonforge.report import wording
+
+if TYPE_CHECKING:
+    from tritonforge.jobs.session import Session
+    from tritonforge.lsp.state import State
+    from tritonforge.workload.subject import Subject
+
+_MOST = 64
+
+
+@dataclass(frozen=True)
+class Version:
+    """A candidate: the whole text of a file that defines it, what to call that, and the kernel's name in it."""
+
+    text: str
+    called: str
+    kernel: Kernel
+
+
+class Verdicts:
+    """The newest verdicts, by the job that found them."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._by_job: OrderedDict[str, Verdict] = OrderedDict()
+
+    def keep(self, job_id: str, verdict: Verdict) -> None:
+        """Remember a verdict."""
+        self._by_job[job_id] = verdict
+        while len(self._by_job) > _MOST:
+            self._by_job.popitem(last=False)
+
+    def of(self, job_id: str) -> dict[str, Any]:
+        """Return `{"verdict": V}` as the command line's JSON has it; null while there is none."""
+        from tritonforge.report.json_parts import verdict_json
+
+        found = self._by_job.get(job_id)
+        return {"verdict": None if found is None else verdict_json(found)}
+
+
+def version(state: State, snapshot: Snapshot, kernel: Kernel, given: Mapping[str, Any]) -> Version:
+    """Read the candidate that a command names: `text`, or `file` (a path or URI; as it stands in the editor).
+
+    `candidate` names its kernel where that has another name.
+
+    Raises:
+        UsageError: it is not there, or defines no such kernel.
+    """
+    text, file = given.get("text"), given.get("file")
+    if isinstance(text, str) and file is None:
+        called = "the candidate"
+    elif isinstance(file, str) and file and text is None:
+        called = file.rpartition("/")[2]
+        read = _read(state, snapshot, file)
+        if read is None:
+            raise UsageError(f"{file} cannot be read.", "Name a Python file of the workspace.")
+        text = read
+    else:
+        raise UsageError("A candidate is needed.", 'Give either "text" or "file".')
+    name = given.get("candidate") or kernel.name
+    kernels = analyze(text, snapshot.file).kernels
+    found = next((one for one in kernels if one.name == name), None)
+    if found is None:
+        defined = ", ".join(one.name for one in kernels)
+        raise UsageError(f"{called} defines no kernel {name!r}.", f"It defines {defined}." if defined else "")
+    return Version(text, called, found)
+
+
+def _read(state: State, snapshot: Snapshot, file: str) -> str | None:
+    path = path_of(file) if file.startswith("file:") else snapshot.root / Path(file)
+    if path is None:
+        return None
+    for uri in state.documents.uris:
+        if uri == file or path_of(uri) == path:
+            return state.documents.text(uri)
+    return text_of(path)
+
+
+async def judge(session: Session, subject: Subject, version: Version) -> Verdict:
+    """Put a version through the gate, as `tritonforge verify` does.
+
+    Raises:
+        UsageError: the original does not compile.
+    """
+    from tritonforge.verify import Gate, reference_beside
+
+    program, kernel = subject.program(), subject.kernel
+    gate = Gate(
+        session.worker,
+        program,
+        subject.calls,
+        on_device=session.measures,
+        arch=session.arch,
+        kernel=kernel,
+        reference=await asyncio.to_thread(reference_beside, program, subject.calls),
+    )
+    before = await gate.launched()
+    if before.error:
+        raise UsageError(f"The original does not compile for {session.arch}: {before.error}")
+    text = _in_place_of(version, kernel, subject.calls)
+    trialled = await gate.check(subject.program(text), candidate_kernel=version.kernel)
+    return await gate.sanitised(subject.program(text), trialled.verdict)
+
+
+def _in_place_of(version: Version, kernel: Kernel, calls: tuple[Call, ...]) -> str:
+    # A direct launch names the kernel: the candidate's answers to the original's name, too.
+    if version.kernel.name == kernel.name or not any(call.kernel_launch for call in calls):
+        return version.text
+    return f"{version.text}\n\n{kernel.name} = {version.kernel.name}\n"
+
+
+def outcome(verdict: Verdict) -> str:
+    """Return a verdict in one line."""
+    if verdict.accepted:
+        error = f", worst error {wording.error(verdict.worst_error)}" if verdict.worst_error is not None else ""
+        return f"Accepted: the same on {wording.plural(len(verdict.inputs), 'input')}{error}"
+    return f"Refused: {verdict.reason}"
+
+
+def tell(state: State, kernel: Kernel, job: Job, verdict: Verdict) -> str:
+    """Keep a verdict, and say what it is."""
+    state.verdicts.keep(job.id, verdict)
+    said = outcome(verdict)
+    if verdict.accepted:
+        state.client.say(f"{kernel.name}: {said}")
+    else:
+        state.client.warn(f"{kernel.name}: {said}")
+    return said
