@@ -51,7 +51,7 @@ def _source(kernel: Kernel, text: str, heat: Mapping[int, LineHeat], key: str, *
         code = escape(texts[number - 1].expandtabs(4).rstrip()) or " "
         one = heat.get(number)
         yield (
-            f'<div class="r{step(one.share) if one else ""}" role="option" tabindex="-1" id="{key}-{number}" '
+            f'<div class="r{step(one.share) if one else ""}" role="option" id="{key}-{number}" '
             f'data-l="{number}"{_why(one, measured=measured)}>{_heat(one.share if one else 0.0)}'
             f'<span class="n">{number}</span><span class="t">{code}</span></div>'
         )
@@ -131,7 +131,7 @@ def listing_html(listing: Listing) -> str:
         share = listing.shares.get(number, 0.0)
         place = f' data-l="{" ".join(map(str, lines))}"' if lines else ""
         parts.append(
-            f'<div class="r{step(share)}" role="option" tabindex="-1"{place}>{_heat(share) if sampled else ""}'
+            f'<div class="r{step(share)}" role="option"{place}>{_heat(share) if sampled else ""}'
             f'<span class="n">{lines[0] if lines else ""}</span><span class="t">{escape(row) or " "}</span></div>'
         )
     return "".join([*parts, "</div>" if parts else ""])

@@ -54,13 +54,14 @@
     choose(row, how) {
       if (row) {
         this.stop(row);
+        row.focus({ preventScroll: true });
         this.onChoose(row, how);
       }
     }
 
     /** Makes the row the one that Tab comes to. */
     stop(row) {
-      this.current?.setAttribute("tabindex", "-1");
+      this.current?.removeAttribute("tabindex");
       this.current = row;
       row.setAttribute("tabindex", "0");
     }
