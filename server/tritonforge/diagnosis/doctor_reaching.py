@@ -119,7 +119,7 @@ async def _packages(worker: Worker, target: Target) -> AsyncIterator[DoctorCheck
     if target.arch is None and not described.gpus:
         yield DoctorCheck(
             "gpu", ok=False, detail="; ".join(described.problems) or "PyTorch sees no GPU there",
-            mend="See what nvidia-smi says there (containers need --gpus all), or give the target an arch to compile for.",
+            mend="See what nvidia-smi says there (containers need --gpus all), or give the target an arch.",
         )  # fmt: skip
     elif len(described.gpus) > 1:
         names = ", ".join(dict.fromkeys(gpu.name for gpu in described.gpus))
