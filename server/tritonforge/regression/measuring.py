@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -12,7 +13,6 @@ from tritonforge.domain.messages import LookAtGpu
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
 from tritonforge.profiling.measuring import measure
-from tritonforge.profiling.statistics import summarise
 from tritonforge.regression.machine import busy
 from tritonforge.regression.subjects import Checked, RecordedVersion
 from tritonforge.workload.launches import problem_id, to_launch
@@ -42,7 +42,7 @@ class Times:
 
     def add(self, scope: tuple[str, str], problem: str, samples: Sequence[float]) -> None:
         """Take over one run."""
-        self.runs.setdefault((scope, problem), []).append(summarise(samples).median)
+        self.runs.setdefault((scope, problem), []).append(statistics.median(samples))
         self.samples[scope, problem] = len(samples)
 
 

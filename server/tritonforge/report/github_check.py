@@ -34,7 +34,7 @@ def check_commands(result: CheckResult, prefix: str = "") -> Iterator[str]:
         yield workflow_command(name, properties, check_wording.sentence(one))
     for ended in result.lapsed:
         yield workflow_command(
-            "warning", {"title": "No longer ignored"}, f"{ended.where}: {ended.what} until {ended.until}"
+            "warning", {"title": "No longer ignored"}, f"{ended.where}: {ended.what} was ignored until {ended.until}"
         )
     if result.compared == "compiled":
         yield workflow_command("notice", {"title": "Checked without a GPU"}, check_wording.ONLY_COMPILED)

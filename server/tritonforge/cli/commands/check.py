@@ -124,7 +124,7 @@ async def _check(
             )
             for one in files
         ]
-        async with target(workspace, target_name, progress, at_leisure=not gate) as session:
+        async with target(workspace, target_name, progress, at_leisure=True) as session:
             checking = Check(session, workspace.store, before or Baseline(), options, progress.say)
             checking.lapsed += workspace.settings.lapsed()
             await checking.look(parts, update=update)
