@@ -44,14 +44,14 @@ lock: $(VENV)/.dev ## write requirements/*.txt anew
 	$(UV_COMPILE) --group dev -c requirements/run.txt pyproject.toml -o requirements/dev.txt
 	$(UV_COMPILE) --no-deps requirements/kernels.in -o requirements/kernels.txt
 
-vsix: $(VSIX) ## lint, test and package the VS Code extension
+vsix: $(VSIX) ## lint, test and package the VS Code extension with its server
 	@echo $(VSIX)
 
 workbench: ## install the VS Code workbench that tests/workbench drives (850 MB under ~/.cache)
 	@PYTHON="$(PYTHON)" scripts/install_workbench.sh
 
 clean: ## remove the environment and every cache in this folder
-	rm -rf $(VENV) $(VSIX) vscode-extension/node_modules vscode-extension/dist vscode-extension/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .tritonforge
+	rm -rf $(VENV) $(VSIX) vscode-extension/node_modules vscode-extension/dist vscode-extension/server .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .tritonforge
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -75,9 +75,11 @@ $(VENV)/.dev: $(VENV)/.run requirements/dev.txt requirements/kernels.txt
 	@touch $@
 
 $(VSIX): $(wildcard vscode-extension/src/*.ts vscode-extension/src/*/*.ts vscode-extension/test/*.ts) \
-  $(wildcard vscode-extension/*.json vscode-extension/*.mjs) vscode-extension/README.md vscode-extension/.vscodeignore \
-  vscode-extension/node_modules/.installed
+  $(wildcard vscode-extension/*.json vscode-extension/*.mjs vscode-extension/media/* vscode-extension/media/*/*) \
+  vscode-extension/README.md vscode-extension/.vscodeignore scripts/build_wheel.sh pyproject.toml \
+  $(shell find server/tritonforge -name '*.py') vscode-extension/node_modules/.installed
 	@cp LICENSE vscode-extension/LICENSE
+	@PYTHON="$$(test -x $(BIN)/python && echo $(BIN)/python || echo "$(PYTHON)")" scripts/build_wheel.sh vscode-extension/server
 	@$(NPM) run --silent check
 	@$(NPM) test --silent
 	@$(NPM) run --silent package -- --out tritonforge-0.1.0.vsix

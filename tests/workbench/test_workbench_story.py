@@ -20,7 +20,8 @@ VSIX = ROOT / "vscode-extension" / "tritonforge-0.1.0.vsix"
 INSTALLATION = Path(
     os.environ.get("TRITONFORGE_WORKBENCH") or Path.home() / ".cache" / "tritonforge" / "workbench"
 ).expanduser()
-MACHINE_SETTINGS = {"tritonforge.interpreter": sys.executable}
+# The environment of this test has the server already: making the extension's own is tested by itself.
+MACHINE_SETTINGS = {"tritonforge.interpreter": sys.executable, "tritonforge.importStrategy": "fromEnvironment"}
 USER_SETTINGS = {
     "tritonforge.target": "offline",
     # A clean picture, and nothing that talks to the network.

@@ -1,28 +1,46 @@
+import type { Disposable } from "vscode";
 import {
+  CodeLensRefreshRequest,
   ExecuteCommandRequest,
   LanguageClient,
   RevealOutputChannelOn,
   type DynamicFeature,
+  type ShowDocumentParams,
   type StaticFeature,
 } from "vscode-languageclient/node";
 
 import { JobProgress, REPLACED_METHOD } from "./progress.js";
 import type { ServerCommand } from "./server/source.js";
 import { SECTION } from "./settings.js";
+import { isSuggestion } from "./suggestion/address.js";
 import type { Output } from "./ui/output.js";
-import type { StatusItem } from "./ui/status.js";
+import type { Board } from "./ui/overview.js";
 
 /** `initializationOptions`, as docs/editor.md lists them. */
 export interface InitializationOptions {
   readonly trusted: boolean;
+  readonly previews: boolean;
   readonly interpreter?: string;
   readonly target?: string;
   readonly inlayHints?: boolean;
   readonly settings?: Readonly<Record<string, unknown>>;
 }
 
-/** The language client with the two features that this extension does itself. */
+/** What the rest of the extension hears from the server. */
+export interface Listener {
+  /** The server knows something new about kernels, or a job began or ended. */
+  onNews(): void;
+  /** The server asks for a suggestion to be shown, under this URI. */
+  onShowSuggestion(uri: string): void;
+}
+
+type Handler = (...args: unknown[]) => unknown;
+
+/** The language client with the features that this extension does itself. */
 class Client extends LanguageClient {
+  /** Set before the client is started. */
+  listener: Listener | undefined;
+
   // The library calls this from its constructor, before any field of this class exists.
   override registerFeature(feature: StaticFeature | DynamicFeature<unknown>): void {
     const { id } = feature.getState() as { id?: string };
@@ -33,6 +51,19 @@ class Client extends LanguageClient {
     }
     super.registerFeature(feature);
   }
+
+  // A request has one handler, and the library has its own for this one: what it asks lenses to do, others hear too.
+  override onRequest(type: unknown, handler: unknown): Disposable {
+    const method = typeof type === "string" ? type : (type as { method: string }).method;
+    const register = super.onRequest.bind(this) as (type: unknown, handler: Handler) => Disposable;
+    if (method !== CodeLensRefreshRequest.method) {
+      return register(type, handler as Handler);
+    }
+    return register(type, (...args) => {
+      this.listener?.onNews();
+      return (handler as Handler)(...args);
+    });
+  }
 }
 
 /** The options are asked for at each start: the library restarts a server that crashed. */
@@ -40,7 +71,8 @@ export function createClient(
   server: ServerCommand,
   initializationOptions: () => InitializationOptions,
   output: Output,
-  status: StatusItem,
+  board: Board,
+  listener: Listener,
 ): LanguageClient {
   const client = new Client(
     SECTION,
@@ -52,13 +84,26 @@ export function createClient(
         { scheme: "untitled", language: "python" },
       ],
       outputChannel: output.channel,
+      traceOutputChannel: output.trace,
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       initializationOptions,
       initializationFailedHandler: () => false,
       markdown: { isTrusted: { enabledCommands: [] }, supportHtml: false },
       diagnosticPullOptions: { onChange: true, onSave: true },
+      middleware: {
+        window: {
+          showDocument: (params: ShowDocumentParams, token, next) => {
+            if (!isSuggestion(params.uri)) {
+              return next(params, token);
+            }
+            listener.onShowSuggestion(params.uri);
+            return { success: true };
+          },
+        },
+      },
     },
   );
-  client.registerFeature(new JobProgress(client, status));
+  client.listener = listener;
+  client.registerFeature(new JobProgress(client, board));
   return client;
 }

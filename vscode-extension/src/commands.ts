@@ -9,6 +9,7 @@ const KERNEL_COMMANDS = [
   "tritonforge.recordLaunches",
   "tritonforge.writeLaunchSpec",
   "tritonforge.applySuggestion",
+  "tritonforge.previewSuggestion",
 ];
 
 /** Commands of docs/editor.md that the server's lenses and other extensions may send. */
@@ -17,18 +18,28 @@ const OTHER_COMMANDS = [
   "tritonforge.selectTarget",
   "tritonforge.pinLaunch",
   "tritonforge.restart",
+  "tritonforge.discardSuggestion",
+  "tritonforge.listKernels",
+  "tritonforge.profileKernels",
+  "tritonforge.optimizeKernels",
+  "tritonforge.describeTarget",
+  "tritonforge.doctor",
 ];
 
 /** Registers the server's commands, so that they exist (and say what is wrong) while no server runs. */
 export function registerServerCommands(session: Session): vscode.Disposable {
-  const pass = (command: string, fallback: () => unknown): vscode.Disposable =>
+  const pass = (command: string, fallback: () => object): vscode.Disposable =>
     vscode.commands.registerCommand(command, (argument?: unknown) =>
-      reporting(() => session.execute(command, argument ?? fallback())),
+      reporting(() => session.execute(command, objectOf(argument) ?? fallback())),
     );
   return vscode.Disposable.from(
     ...KERNEL_COMMANDS.map((command) => pass(command, placeAtCursor)),
     ...OTHER_COMMANDS.map((command) => pass(command, () => ({}))),
   );
+}
+
+function objectOf(argument: unknown): object | undefined {
+  return typeof argument === "object" && argument !== null ? argument : undefined;
 }
 
 /** Runs a command; its failure is one sentence for the user. */

@@ -1,49 +1,114 @@
 import * as vscode from "vscode";
 
 import { placeAtCursor, registerServerCommands, reporting } from "./commands.js";
+import { BundledServer } from "./environment/bundled.js";
 import { fromPythonEnvironments, fromPythonExtension } from "./interpreter/extensions.js";
-import { fromPath as interpreterFromPath } from "./interpreter/path.js";
-import { fromSetting as interpreterFromSetting } from "./interpreter/setting.js";
-import { resolve } from "./resolve.js";
-import { fromInterpreter, fromPath, fromSetting } from "./server/sources.js";
+import { fromPath } from "./interpreter/path.js";
+import { PickedInterpreter } from "./interpreter/picked.js";
+import { pickInterpreter } from "./interpreter/picker.js";
+import { fromSetting } from "./interpreter/setting.js";
+import { registerKernelCommands } from "./kernels/commands.js";
+import { KernelTree } from "./kernels/tree.js";
+import { Reports } from "./report/reports.js";
+import { Resolver } from "./resolve.js";
 import { Session } from "./session.js";
 import { SECTION } from "./settings.js";
+import { parse } from "./suggestion/address.js";
+import { Suggestions } from "./suggestion/preview.js";
+import { addTarget } from "./target/add.js";
+import { Health } from "./ui/health.js";
 import { pickLaunch } from "./ui/launch.js";
 import { showMenu } from "./ui/menu.js";
+import { watchNeed } from "./ui/need.js";
 import { Output } from "./ui/output.js";
+import { Board } from "./ui/overview.js";
 import { showProblem } from "./ui/problem.js";
+import { PythonCheck } from "./ui/python.js";
+import { DoctorReport } from "./ui/reports.js";
 import { StatusItem } from "./ui/status.js";
 import { PickedTarget } from "./ui/target.js";
 
 let running: Session | undefined;
 
 export function activate(context: vscode.ExtensionContext): void {
+  const { version } = context.extension.packageJSON as { version: string };
   const output = new Output();
-  const status = new StatusItem();
+  const board = new Board();
   const target = new PickedTarget(context.workspaceState);
-  const interpreters = [interpreterFromSetting, fromPythonEnvironments, fromPythonExtension, interpreterFromPath];
-  const servers = [fromSetting, fromInterpreter, fromPath];
+  const picked = new PickedInterpreter(context.workspaceState);
+  const interpreters = [fromSetting, picked, fromPythonEnvironments, fromPythonExtension, fromPath];
+  const bundled = new BundledServer(context, output);
+  const resolver = new Resolver(interpreters, bundled, () => target.get(), output);
   const session = new Session(
-    () => resolve(interpreters, servers, target.get(), output),
+    (wanted) => resolver.resolve(wanted),
     output,
-    status,
+    board,
     (problem) => void showProblem(problem),
   );
   running = session;
+  const suggestions = new Suggestions(session);
+  const tree = new KernelTree(session, board);
+  const python = new PythonCheck(session, board);
+  const doctor = new DoctorReport(session, board, version);
+  let needed = false;
+  const checkPython = async (): Promise<void> => {
+    await python.update();
+    if (needed) {
+      await python.tell();
+    }
+  };
   const refresh = (): void => {
     session.refresh();
   };
-  const command = vscode.commands.registerCommand;
+  const command = (name: string, act: (...args: never[]) => unknown): vscode.Disposable =>
+    vscode.commands.registerCommand(`tritonforge.${name}`, (...args: never[]) =>
+      reporting(async () => {
+        await act(...args);
+      }),
+    );
   context.subscriptions.push(
     output,
-    status,
+    new StatusItem(board),
+    new Health(board, version),
+    suggestions,
+    tree,
+    doctor,
     registerServerCommands(session),
-    command("tritonforge.restartServer", () => session.restart()),
-    command("tritonforge.pickTarget", () => reporting(() => target.pick(session))),
-    command("tritonforge.pickLaunch", () => reporting(() => pickLaunch(session, placeAtCursor()))),
-    command("tritonforge.showMenu", () => showMenu(status)),
-    command("tritonforge.showOutput", () => {
+    new Reports(session),
+    registerKernelCommands(tree, session, suggestions, board),
+    command("restartServer", () => {
+      python.forget();
+      return session.restart();
+    }),
+    command("reinstallServer", async () => {
+      await session.stopServer();
+      await bundled.remove();
+      await session.restart();
+    }),
+    command("useEnvironment", () =>
+      vscode.workspace
+        .getConfiguration(SECTION)
+        .update("importStrategy", "fromEnvironment", vscode.ConfigurationTarget.Global),
+    ),
+    command("pickTarget", () => target.pick(session)),
+    command("addTarget", addTarget),
+    command("selectInterpreter", () => pickInterpreter(picked, session.interpreter?.path)),
+    command("pickLaunch", () => pickLaunch(session, placeAtCursor())),
+    command("showMenu", () => showMenu(board.current)),
+    command("showOutput", () => {
       output.channel.show();
+    }),
+    command("runDoctor", () => doctor.run()),
+    command("showSuggestion", (id?: object) => suggestions.show(id ?? placeAtCursor())),
+    command("applyShownSuggestion", (uri?: vscode.Uri) => suggestions.apply(uri)),
+    command("discardShownSuggestion", (uri?: vscode.Uri) => suggestions.discard(uri)),
+    session.onNews(() => void checkPython()),
+    session.onShowSuggestion((uri) => void reporting(() => suggestions.show(parse(uri) ?? {}))),
+    watchNeed(session, () => {
+      if (!needed) {
+        needed = true;
+        void checkPython();
+      }
     }),
     vscode.workspace.onDidChangeConfiguration(async (change) => {
       if (change.affectsConfiguration(`${SECTION}.target`)) {
@@ -57,7 +122,7 @@ export function activate(context: vscode.ExtensionContext): void {
     vscode.workspace.onDidChangeWorkspaceFolders(refresh),
     ...interpreters.map((source) => source.onDidChange(refresh)),
   );
-  void session.restart();
+  refresh();
 }
 
 export function deactivate(): Promise<void> | undefined {

@@ -27,7 +27,7 @@ export async function findOnPath(name: string, path = env["PATH"] ?? ""): Promis
   return undefined;
 }
 
-async function isExecutable(file: string): Promise<boolean> {
+export async function isExecutable(file: string): Promise<boolean> {
   try {
     await access(file, constants.X_OK);
     return (await stat(file)).isFile();

@@ -10,7 +10,7 @@ import {
   type StaticFeature,
 } from "vscode-languageclient/node";
 
-import type { StatusItem } from "./ui/status.js";
+import type { Board } from "./ui/overview.js";
 
 /** The library's own feature of this method shows a job in the status bar alone, where it cannot be cancelled. */
 export const REPLACED_METHOD = WorkDoneProgressCreateRequest.method;
@@ -21,7 +21,7 @@ export class JobProgress implements StaticFeature {
 
   constructor(
     private readonly client: BaseLanguageClient,
-    private readonly status: StatusItem,
+    private readonly board: Board,
   ) {}
 
   getState(): FeatureState {
@@ -34,7 +34,7 @@ export class JobProgress implements StaticFeature {
 
   initialize(): void {
     this.client.onRequest(WorkDoneProgressCreateRequest.type, ({ token }) => {
-      const job = new ShownJob(this.client, token, this.status, () => this.shown.delete(job));
+      const job = new ShownJob(this.client, token, this.board, () => this.shown.delete(job));
       this.shown.add(job);
     });
   }
@@ -58,7 +58,7 @@ class ShownJob {
   constructor(
     private readonly client: BaseLanguageClient,
     private readonly token: ProgressToken,
-    private readonly status: StatusItem,
+    private readonly board: Board,
     private readonly done: () => void,
   ) {
     this.listener = client.onProgress(WorkDoneProgress.type, token, (value) => {
@@ -82,7 +82,7 @@ class ShownJob {
     }
     this.ended = true;
     this.listener.dispose();
-    this.status.setJob(this, undefined);
+    this.board.setJob(this, undefined);
     this.finish?.();
     this.done();
   }
@@ -104,6 +104,6 @@ class ShownJob {
     const increment = Math.max(0, (percentage ?? 0) - this.percentage);
     this.percentage += increment;
     this.progress?.report({ increment, ...(message === undefined ? {} : { message }) });
-    this.status.setJob(this, { title: this.title, message, percentage });
+    this.board.setJob(this, { title: this.title, message, percentage });
   }
 }

@@ -4,6 +4,9 @@ import * as vscode from "vscode";
 /** The settings that the extension itself reads; an empty one is undefined. */
 export interface Settings {
   readonly server: readonly string[];
+  readonly importStrategy: "useBundled" | "fromEnvironment";
+  /** The Python that the server's own environment is made with. */
+  readonly serverPython: string | undefined;
   readonly interpreter: string | undefined;
   readonly target: string | undefined;
   readonly inlayHints: boolean;
@@ -23,8 +26,11 @@ export function readSettings(scope: vscode.Uri | undefined): Settings {
   const server = settings.get<unknown>("server");
   const forServer = settings.get<unknown>("settings");
   const interpreter = text("interpreter");
+  const serverPython = text("serverPython");
   return {
     server: isTexts(server) ? server.map((part) => expand(part, folder?.uri.fsPath)) : [],
+    importStrategy: settings.get<unknown>("importStrategy") === "fromEnvironment" ? "fromEnvironment" : "useBundled",
+    serverPython: serverPython && expand(serverPython, folder?.uri.fsPath),
     interpreter: interpreter && expand(interpreter, folder?.uri.fsPath),
     target: text("target"),
     inlayHints: settings.get<unknown>("inlayHints") !== false,

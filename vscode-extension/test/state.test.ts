@@ -1,31 +1,52 @@
-import assert from "node:assert/strict";
-import { test } from "vitest";
+import { expect, test } from "vitest";
 
-import { show } from "../src/ui/state.js";
+import { show, type Overview } from "../src/ui/state.js";
 
+const ready: Overview = { server: { kind: "ready" }, jobs: [], target: undefined, python: undefined, trusted: true };
+const offline = { target: "offline", kind: "offline" } as const;
 const job = { title: "Optimize matmul_kernel", message: "compile 12/40" };
 
 test("a ready server shows the target kernels run on", () => {
-  assert.equal(show({ kind: "ready" }, [], "offline").text, "$(zap) TritonForge: offline");
+  expect(show({ ...ready, target: offline })?.text).toBe("$(zap) TritonForge: offline");
+});
+
+test("a target with a GPU is called by the GPU's name, and the tooltip says the rest", () => {
+  const target = { target: "auto", kind: "gpu", gpu: "NVIDIA H200", text: "local (NVIDIA H200, triton 3.7.1)" } as const;
+  const shown = show({ ...ready, target });
+  expect(shown?.text).toBe("$(zap) TritonForge: NVIDIA H200");
+  expect(shown?.tooltip).toContain("triton 3.7.1");
 });
 
 test("a server that has not said its target yet does not name one", () => {
-  assert.equal(show({ kind: "ready" }, [], undefined).text, "$(zap) TritonForge");
+  expect(show(ready)?.text).toBe("$(zap) TritonForge");
+});
+
+test("a target that could not be opened is a warning that says why", () => {
+  const shown = show({ ...ready, target: { target: "lab", kind: "unknown", problem: "gpu1 does not answer." } });
+  expect(shown).toEqual({
+    text: "$(warning) TritonForge: lab",
+    tooltip: "gpu1 does not answer.",
+    severity: "warning",
+  });
 });
 
 test("a job in progress shows its step, and its tooltip every job", () => {
-  const shown = show({ kind: "ready" }, [job, { title: "Profile softmax_kernel" }], "offline");
-  assert.equal(shown.text, "$(sync~spin) Optimize matmul_kernel: compile 12/40 (+1)");
-  assert.equal(shown.tooltip, "Optimize matmul_kernel: compile 12/40\nProfile softmax_kernel");
+  const shown = show({ ...ready, jobs: [job, { title: "Profile softmax_kernel" }], target: offline });
+  expect(shown?.text).toBe("$(sync~spin) Optimize matmul_kernel: compile 12/40 (+1)");
+  expect(shown?.tooltip).toBe("Optimize matmul_kernel: compile 12/40\nProfile softmax_kernel");
 });
 
 test("a long step is cut at a code point and keeps the status bar short", () => {
-  const { text } = show({ kind: "ready" }, [{ title: "🔥".repeat(100) }], undefined);
-  assert.equal(text, `$(sync~spin) ${"🔥".repeat(47)}…`);
+  expect(show({ ...ready, jobs: [{ title: "🔥".repeat(100) }] })?.text).toBe(`$(sync~spin) ${"🔥".repeat(47)}…`);
 });
 
 test("a problem is shown even while a job is listed, with its sentence in the tooltip", () => {
-  const shown = show({ kind: "problem", message: "The server has stopped." }, [job], "offline");
-  assert.equal(shown.severity, "error");
-  assert.equal(shown.tooltip, "The server has stopped.");
+  const shown = show({ ...ready, server: { kind: "problem", message: "The server has stopped." }, jobs: [job] });
+  expect(shown?.severity).toBe("error");
+  expect(shown?.tooltip).toBe("The server has stopped.");
+});
+
+test("nothing is shown before anything needs the server, and Restricted Mode is said", () => {
+  expect(show({ ...ready, server: { kind: "waiting" } })).toBeUndefined();
+  expect(show({ ...ready, trusted: false })?.tooltip).toContain("Restricted Mode");
 });

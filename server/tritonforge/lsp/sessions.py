@@ -30,6 +30,8 @@ class Sessions:
         """Begin with none open."""
         self._kept: dict[Key, _Kept] = {}
         self._problems: dict[Key, str] = {}
+        self.remembered: dict[Key, TargetInfo | None] = {}
+        """What earlier processes were told by workers that are not open here yet."""
 
     async def get(self, settings: Settings, name: str | None, python: str | None) -> Session:
         """Return the session of a target, opening it when it is not open yet.

@@ -61,7 +61,10 @@ async def describe(state: State, root: Path) -> dict[str, Any]:
     key = key_of(settings, name, state.options.interpreter)
     info = state.sessions.info(key)
     if info is None and state.options.trusted and state.workspaces.of(root).has_store:
-        info = await _remembered(state, root, dataclasses.replace(target, python=python), automatic=wanted is AUTO)
+        if key not in state.sessions.remembered:  # looking starts a Python: once is enough
+            here = dataclasses.replace(target, python=python)
+            state.sessions.remembered[key] = await _remembered(state, root, here, automatic=wanted is AUTO)
+        info = state.sessions.remembered[key]
     if info is not None:
         answer |= {"kind": info.kind, "gpu": info.gpu, "torch": info.torch, "triton": info.triton}
         answer["text"] = wording.target(info)

@@ -16,10 +16,7 @@ export interface Surroundings {
   readonly workspaceFolders: readonly string[];
 }
 
-/**
- * One place where the server may be installed; undefined where it is not. Sources are asked in order, so an
- * environment that the extension creates itself is one more of them.
- */
+/** One place where the server may be installed; undefined where it is not. Sources are asked in order. */
 export type ServerSource = (surroundings: Surroundings) => Promise<ServerCommand | undefined>;
 
 export async function findServer(

@@ -39,6 +39,6 @@ export const fromPath: ServerSource = async (surroundings) => {
 };
 
 /** A workspace that is not trusted may bring its own environment: what lies inside it is not started. */
-function mayRun(program: string, { trusted, workspaceFolders }: Surroundings): boolean {
+export function mayRun(program: string, { trusted, workspaceFolders }: Surroundings): boolean {
   return trusted || !workspaceFolders.some((folder) => program.startsWith(folder + sep));
 }

@@ -1,18 +1,21 @@
 import * as vscode from "vscode";
 
-import { NOT_INSTALLED } from "../session.js";
+import type { Problem } from "../session.js";
 
-const EXTENSION = "tritonforge.tritonforge";
+const HELP: Readonly<Record<string, readonly [string, ...unknown[]]>> = {
+  "Try Again": ["tritonforge.restartServer"],
+  Restart: ["tritonforge.restartServer"],
+  "Show Output": ["tritonforge.showOutput"],
+  "Use My Environment": ["tritonforge.useEnvironment"],
+};
 
 /** Tells of a problem with the server, with what helps against it. */
-export async function showProblem(message: string): Promise<void> {
-  const help = message === NOT_INSTALLED ? "How to Install" : "Restart Server";
-  const picked = await vscode.window.showErrorMessage(message, help, "Show Output");
-  if (picked === "How to Install") {
-    await vscode.commands.executeCommand("extension.open", EXTENSION); // its page shows the README, offline too
-  } else if (picked === "Restart Server") {
-    await vscode.commands.executeCommand("tritonforge.restartServer");
-  } else if (picked === "Show Output") {
-    await vscode.commands.executeCommand("tritonforge.showOutput");
+export async function showProblem({ kind, message }: Problem): Promise<void> {
+  const help = kind === "setup" ? ["Try Again", "Use My Environment", "Show Output"] : ["Restart", "Show Output"];
+  const text = kind === "setup" ? `TritonForge's server could not be set up: ${message}` : message;
+  const picked = await vscode.window.showErrorMessage(text, ...help);
+  const command = picked === undefined ? undefined : HELP[picked];
+  if (command !== undefined) {
+    await vscode.commands.executeCommand(...command);
   }
 }

@@ -1,5 +1,9 @@
-/** What the session is doing, as the status bar shows it. */
+import type { Advice } from "../interpreter/advice.js";
+import type { Checked } from "../interpreter/check.js";
+
+/** What the session is doing. `waiting`: nothing has asked for a server yet. */
 export type ServerState =
+  | { readonly kind: "waiting" }
   | { readonly kind: "stopped" }
   | { readonly kind: "starting" }
   | { readonly kind: "ready" }
@@ -12,17 +16,44 @@ export interface Job {
   readonly percentage?: number | undefined;
 }
 
+/** What the server knows of the target (`tritonforge.describeTarget`, docs/editor.md). */
+export interface Target {
+  readonly target: string;
+  readonly kind: "gpu" | "offline" | "unknown";
+  readonly command?: readonly string[];
+  readonly gpu?: string | null;
+  readonly text?: string;
+  readonly problem?: string | null;
+}
+
+/** The Python of the kernels, and what was found in it. */
+export interface KernelPython {
+  readonly path: string | undefined;
+  readonly checked: Checked | undefined;
+  readonly advice: Advice | undefined;
+}
+
+export interface Overview {
+  readonly server: ServerState;
+  readonly jobs: readonly Job[];
+  readonly target: Target | undefined;
+  readonly python: KernelPython | undefined;
+  readonly trusted: boolean;
+}
+
 export interface Shown {
   readonly text: string;
   readonly tooltip: string;
-  readonly severity: "none" | "error";
+  readonly severity: "none" | "warning" | "error";
 }
 
 const LONGEST_STEP = 48;
 
-/** The status-bar item for a state. A problem is more urgent than a job, a job than the target's name. */
-export function show(server: ServerState, jobs: readonly Job[], target: string | undefined): Shown {
+/** The status-bar item; undefined where there is nothing to show. A problem is more urgent than a job. */
+export function show({ server, jobs, target, trusted }: Overview): Shown | undefined {
   switch (server.kind) {
+    case "waiting":
+      return undefined;
     case "stopped":
       return { text: "$(circle-slash) TritonForge", tooltip: "The language server is not running.", severity: "none" };
     case "starting":
@@ -30,14 +61,23 @@ export function show(server: ServerState, jobs: readonly Job[], target: string |
     case "problem":
       return { text: "$(error) TritonForge", tooltip: server.message, severity: "error" };
     case "ready":
+      if (!trusted) {
+        return { text: "$(shield) TritonForge", tooltip: "Restricted Mode: kernels are only analysed.", severity: "none" };
+      }
       return jobs.length > 0 ? showJobs(jobs) : showTarget(target);
   }
 }
 
-function showTarget(target: string | undefined): Shown {
-  return target === undefined
-    ? { text: "$(zap) TritonForge", tooltip: "The language server is running.", severity: "none" }
-    : { text: `$(zap) TritonForge: ${target}`, tooltip: `Kernels run on the target “${target}”.`, severity: "none" };
+function showTarget(target: Target | undefined): Shown {
+  if (target === undefined) {
+    return { text: "$(zap) TritonForge", tooltip: "The language server is running.", severity: "none" };
+  }
+  const name = target.gpu ?? target.target;
+  if (target.problem) {
+    return { text: `$(warning) TritonForge: ${name}`, tooltip: target.problem, severity: "warning" };
+  }
+  const where = target.text ?? (target.kind === "offline" ? `${target.target} (no GPU is used)` : target.target);
+  return { text: `$(zap) TritonForge: ${name}`, tooltip: `Kernels run on ${where}.`, severity: "none" };
 }
 
 function showJobs(jobs: readonly Job[]): Shown {

@@ -5,6 +5,7 @@ import type { Session } from "../session.js";
 interface Targets {
   readonly target: string;
   readonly targets: readonly string[];
+  readonly details?: Readonly<Record<string, string>>;
 }
 
 const KEY = "target";
@@ -28,12 +29,23 @@ export class PickedTarget {
     if (answer === undefined) {
       return;
     }
-    const { target, targets } = answer;
-    const items = targets.map((name) => ({ label: name, description: name === target ? "in use" : "" }));
+    const { target, targets, details } = answer;
+    const items: (vscode.QuickPickItem & { readonly target?: string })[] = targets.map((name) => ({
+      label: name,
+      description: name === target ? "in use" : "",
+      ...(details?.[name] === undefined ? {} : { detail: details[name] }),
+      target: name,
+    }));
+    items.push(
+      { label: "", kind: vscode.QuickPickItemKind.Separator },
+      { label: "$(add) Add a Target …", detail: "a container, another machine, another architecture" },
+    );
     const picked = await vscode.window.showQuickPick(items, { placeHolder: "Where to compile and run kernels" });
-    if (picked) {
-      await this.state.update(KEY, picked.label);
+    if (picked?.target !== undefined) {
+      await this.state.update(KEY, picked.target);
       session.refresh();
+    } else if (picked) {
+      await vscode.commands.executeCommand("tritonforge.addTarget");
     }
   }
 }
