@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tritonforge.rewrite.structural.constexpr_size import ConstexprSize
+from tritonforge.rewrite.structural.dot_accumulator import DotAccumulator
 from tritonforge.rewrite.structural.frame import (
     Change,
     NothingHere,
@@ -11,10 +13,21 @@ from tritonforge.rewrite.structural.frame import (
     rewrites,
     together,
 )
+from tritonforge.rewrite.structural.pipelined_loops import PipelinedLoops
+from tritonforge.rewrite.structural.plain_strides import PlainStrides
+from tritonforge.rewrite.structural.relaxed_atomics import RelaxedAtomics
 from tritonforge.rewrite.structural.several_rows import SeveralRows
 from tritonforge.rewrite.structural.whole_row import WholeRow
 
-REWRITES: tuple[Structural, ...] = (SeveralRows(), WholeRow())
+REWRITES: tuple[Structural, ...] = (
+    SeveralRows(),
+    WholeRow(),
+    DotAccumulator(),
+    RelaxedAtomics(),
+    ConstexprSize(),
+    PlainStrides(),
+    PipelinedLoops(),
+)
 """Every structural rewrite, in the order in which they are tried when nothing is known of the bottleneck."""
 
 __all__ = ["REWRITES", "Change", "NothingHere", "Rewritten", "Structural", "going_on", "rewrites", "together"]

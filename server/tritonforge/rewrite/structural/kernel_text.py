@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 import libcst as cst
@@ -197,3 +197,23 @@ def _names(node: cst.CSTNode) -> Iterator[cst.Name]:
         if isinstance(child, cst.Name):
             yield child
         yield from _names(child)
+
+
+class _Replace(cst.CSTTransformer):
+    def __init__(self, replaced: Mapping[int, Replacement]) -> None:
+        super().__init__()
+        self.replaced = replaced
+
+    def on_leave(self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT) -> Replacement:  # type: ignore[override]
+        new = self.replaced.get(id(original_node))
+        return updated_node if new is None else new
+
+
+Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
+
+
+def replaced(function: cst.FunctionDef, nodes: Iterable[tuple[cst.CSTNode, Replacement]]) -> cst.FunctionDef:
+    """Return `function` with other nodes in the place of some of its own; none of them lies in another."""
+    new = function.visit(_Replace({id(old): node for old, node in nodes}))
+    assert isinstance(new, cst.FunctionDef)
+    return new
