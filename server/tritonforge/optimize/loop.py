@@ -14,7 +14,6 @@ from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs.session import Session
 from tritonforge.optimize.search import Attempt, Search, Step
 from tritonforge.optimize.steps import (
-    MEASURED_GAIN,
     compile_all,
     confirm,
     measure_promising,
@@ -24,15 +23,12 @@ from tritonforge.optimize.steps import (
     time_side_by_side,
     verify,
 )
+from tritonforge.optimize.thinking import Thinking, promises
 from tritonforge.profiling.measuring import SEARCH_SAMPLES
-from tritonforge.rewrite import Engine
+from tritonforge.rewrite import Engine, Thinker
 from tritonforge.verify import Gate, reference_beside
 from tritonforge.workload.subject import Subject
 
-PREDICTED_GAIN = 1.10
-"""A first suggestion must promise this much: the time model does not tell smaller differences apart."""
-REFINED_GAIN = 1.03
-"""Later rounds may refine a suggestion in smaller predicted steps."""
 AT_ROOFLINE = 0.95
 MAX_ROUNDS = 4
 SLOWER_TOLERATED = 0.03
@@ -42,7 +38,7 @@ async def optimize(
     subject: Subject,
     session: Session,
     judge: Yardstick | None,
-    engines: Sequence[Engine],
+    engines: Sequence[Engine | Thinker],
     *,
     budget_s: float = 120.0,
     allow_slower: float = SLOWER_TOLERATED,
@@ -54,7 +50,7 @@ async def optimize(
         subject: the kernel, its file and the calls that it is judged on.
         session: where it is compiled, verified and, with a GPU, measured.
         judge: the GPU that predictions and rooflines speak of.
-        engines: what proposes rewrites, in order.
+        engines: what proposes rewrites, in order; those that think do so beside the others.
         budget_s: seconds after which no new work is begun.
         allow_slower: how much slower (a fraction) any one launch may become.
         on_step: told of every step, for progress.
@@ -66,7 +62,9 @@ async def optimize(
         UsageError: when the original does not compile.
         NoLaunchKnown: when no call launches the kernel.
     """
-    search = Search(subject, session, judge, engines, budget_s, allow_slower, on_step)
+    quick = [engine for engine in engines if not isinstance(engine, Thinker)]
+    search = Search(subject, session, judge, quick, budget_s, allow_slower, on_step)
+    search.thinkers = [engine for engine in engines if isinstance(engine, Thinker)]
     try:
         reason = await _run(search)
     except asyncio.CancelledError:
@@ -94,17 +92,36 @@ async def _run(search: Search) -> str:
         kernel=search.subject.kernel,
         reference=reference_beside(search.subject.program(), search.subject.calls),
     )
-    for _ in range(MAX_ROUNDS):
+    async with Thinking(search, gate) as thinking:
+        return await _rounds(search, gate, thinking)
+
+
+async def _rounds(search: Search, gate: Gate, thinking: Thinking) -> str:
+    """Go round until nothing improves; returns why it ended.
+
+    Engines that take their time think while the rounds of the others go on, and are waited for once these are over.
+    Where what they propose becomes the best, the others have something new to start from.
+    """
+    rounds, going, reason = 0, bool(search.engines), ""
+    while True:
+        thinking.begin()
         before = search.suggestion
-        reason = await _round(search, gate)
-        if search.suggestion is before or search.best is None:
-            return reason
-        search.note_bottleneck(search.best)
-        if search.best.at_roofline(AT_ROOFLINE):
-            return "the kernel is at its roofline"
-        if search.left_s <= 0:
+        if going:
+            rounds += 1
+            reason = await _round(search, gate)
+            going = search.suggestion is not before
+            if going and rounds >= MAX_ROUNDS:
+                going, reason = False, "enough rounds"
+        elif not thinking.busy:
+            return thinking.ended(reason)
+        await thinking.try_what_came(wait_s=0.0 if going else search.left_s)
+        if search.suggestion is not before and search.best is not None:
+            search.note_bottleneck(search.best)
+            if search.best.at_roofline(AT_ROOFLINE):
+                return "the kernel is at its roofline"
+            going = going or (bool(search.engines) and rounds < MAX_ROUNDS and search.best.candidate.origin != "rule")
+        if search.left_s <= 0 and (going or thinking.busy):
             return "budget spent"
-    return "enough rounds"
 
 
 async def _assess_original(search: Search) -> str:
@@ -149,7 +166,7 @@ async def _round(search: Search, gate: Gate) -> str:
     waiting = [attempt for attempt in compiled if attempt.trial is None]
     reason = "nothing improved"
     for attempt in sorted(waiting, key=lambda a: a.time_us(measured=search.measured)):
-        if not _promises(search, attempt):
+        if not promises(search, attempt):
             break
         if search.left_s <= 0:
             reason = "budget spent"
@@ -168,12 +185,3 @@ async def _round(search: Search, gate: Gate) -> str:
         if attempt.trial is None:
             search.drop(attempt, "not faster than the best")
     return reason
-
-
-def _promises(search: Search, attempt: Attempt) -> bool:
-    """Tell whether an attempt is so much faster than the best so far that verifying it is worth it."""
-    reference = search.best or search.original
-    gain = reference.time_us(measured=search.measured) / attempt.time_us(measured=search.measured)
-    if search.measured:
-        return gain >= MEASURED_GAIN
-    return gain >= (PREDICTED_GAIN if search.best is None else REFINED_GAIN)

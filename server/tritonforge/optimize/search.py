@@ -21,24 +21,28 @@ from tritonforge.jobs.session import Session
 from tritonforge.prediction import disagreement
 from tritonforge.profiling.measuring import Samples
 from tritonforge.profiling.statistics import summarise
-from tritonforge.rewrite import Engine
+from tritonforge.rewrite import Engine, Thinker
 from tritonforge.workload.subject import Subject
 
 LAUNCH_PARAMETERS = "launch-parameters"
 """The rewrite whose parameters are values of the launch."""
 
-Stage = Literal["assess", "compile", "measure", "verify", "confirm"]
+Stage = Literal["assess", "compile", "measure", "verify", "confirm", "think"]
 
 
 @dataclass(frozen=True)
 class Step:
-    """What the search is doing, for a progress display. `best_speedup` is that of the best verified version so far."""
+    """What the search is doing, for a progress display. `best_speedup` is that of the best verified version so far.
+
+    `thinking` says how far engines are that take their time: rounds, tokens, cost; empty without any.
+    """
 
     stage: Stage
     detail: str
     done: int = 0
     total: int = 0
     best_speedup: float | None = None
+    thinking: str = ""
 
 
 @dataclass
@@ -130,6 +134,9 @@ class Search:
     best: Attempt | None = None
     suggestion: Suggestion | None = None
     notes: list[str] = field(default_factory=list)
+    thinkers: Sequence[Thinker] = ()
+    declined: list[Trial] = field(default_factory=list)
+    """What engines proposed and nothing could be made of."""
 
     @property
     def measured(self) -> bool:
@@ -155,7 +162,8 @@ class Search:
 
     def say(self, stage: Stage, detail: str, done: int = 0, total: int = 0) -> None:
         """Report a step."""
-        self.on_step(Step(stage, detail, done, total, self.suggestion.speedup if self.suggestion else None))
+        best = self.suggestion.speedup if self.suggestion else None
+        self.on_step(Step(stage, detail, done, total, best, "; ".join(one.status for one in self.thinkers)))
 
     def program(self, attempt: Attempt) -> Program:
         """Return the program that loads `attempt`."""
@@ -230,7 +238,7 @@ class Search:
             baseline_us={a.launch.id: a.case.time_us for a in base.assessed if a.case.time_us is not None},
             provenance="measured" if self.measured else "predicted",
             best=self.suggestion,
-            trials=tuple(attempt.trial for attempt in self.attempts.values() if attempt.trial),
+            trials=(*(attempt.trial for attempt in self.attempts.values() if attempt.trial), *self.declined),
             bottlenecks=tuple(self.bottlenecks),
             findings=self.findings,
             baseline_config=base.first.launch.config if base.first else None,

@@ -11,13 +11,13 @@ from typing import Protocol
 
 from tritonforge.diagnosis.assessment import assess
 from tritonforge.domain.candidate import Suggestion
-from tritonforge.domain.source import apply_edits
 from tritonforge.jobs import JobError
 from tritonforge.optimize.search import Attempt, Search
+from tritonforge.optimize.tasks import attempt_of, base_for_rules, task_of, trials_so_far
 from tritonforge.prediction.model import RELATIVE_LOWEST
 from tritonforge.profiling.measuring import FINAL_SAMPLES, SEARCH_SAMPLES, Samples, measure
 from tritonforge.profiling.statistics import ratio_interval, summarise
-from tritonforge.rewrite import Refusal, Task, unified_diff
+from tritonforge.rewrite import Refusal, unified_diff
 from tritonforge.verify import Gate
 from tritonforge.workload.launches import to_launch
 
@@ -31,21 +31,11 @@ MEASURED_PER_ROUND = 16
 
 def propose(search: Search) -> list[Attempt]:
     """Ask the engines for versions that were not tried yet; remember what they decline."""
-    subject = search.subject
-    base = search.best or search.original
-    task = Task(
-        kernel=subject.kernel,
-        texts={subject.file: subject.text},
-        launches=tuple(sorted((a.launch for a in search.original.assessed), key=lambda launch: launch.rank)),
-        findings=search.findings,
-        bottlenecks={
-            original.launch.id: now.bottleneck
-            for original, now in zip(search.original.assessed, base.assessed, strict=False)
-            if now.bottleneck
-        },
-        arch=search.session.arch,
-    )
-    trials = [attempt.trial for attempt in search.attempts.values() if attempt.trial]
+    base = base_for_rules(search)
+    task = task_of(search, base)
+    if task is None:
+        return []
+    trials = trials_so_far(search)
     fresh: list[Attempt] = []
     for engine in search.engines:
         for proposal in engine.propose(task, trials):
@@ -53,11 +43,9 @@ def propose(search: Search) -> list[Attempt]:
                 if proposal.reason not in search.refusals:
                     search.refusals.append(proposal.reason)
                 continue
-            text = apply_edits(subject.text, tuple(e for e in proposal.edits if e.file == subject.file))
-            if text in search.attempts or text == subject.text:
-                continue
-            search.attempts[text] = Attempt(proposal, text)
-            fresh.append(search.attempts[text])
+            attempt = attempt_of(search, base, proposal)
+            if attempt is not None:
+                fresh.append(attempt)
     return fresh
 
 
@@ -175,6 +163,11 @@ async def verify(search: Search, gate: Gate, attempt: Attempt) -> bool:
     if slower:
         search.drop(attempt, slower)
         return False
+    return await pass_gate(search, gate, attempt)
+
+
+async def pass_gate(search: Search, gate: Gate, attempt: Attempt) -> bool:
+    """Let the gate judge `attempt`, however fast it is; tells whether it passed."""
     search.say("verify", attempt.candidate.title)
     tile = max(search.original.largest_tile, attempt.largest_tile)
     try:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tritonforge.rewrite.apply import ChangedOnDisk, apply_to_disk
-from tritonforge.rewrite.diff import unified_diff
+from tritonforge.rewrite.diff import edits_between, unified_diff
 from tritonforge.rewrite.engine import RuleEngine
-from tritonforge.rewrite.protocol import Engine, Refusal, Task
+from tritonforge.rewrite.protocol import Engine, Refusal, Task, Thinker
 from tritonforge.rewrite.rules.launch_parameters import rewrite_launch
 from tritonforge.rewrite.space import parameter_space, proposals
 
@@ -15,8 +15,10 @@ __all__ = [
     "Refusal",
     "RuleEngine",
     "Task",
+    "Thinker",
     "apply_to_disk",
     "default_engines",
+    "edits_between",
     "parameter_space",
     "proposals",
     "rewrite_launch",

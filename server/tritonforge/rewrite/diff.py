@@ -28,6 +28,20 @@ def unified_diff(texts: Mapping[str, str], edits: Sequence[Edit], context: int =
     return "".join(parts)
 
 
+def edits_between(file: str, before: str, after: str) -> tuple[Edit, ...]:
+    """Return edits that make `after` of `before`, one for each run of lines that differ; none overlap."""
+    old, new = _lines(before), _lines(after)
+    starts = [0]
+    for line in old:
+        starts.append(starts[-1] + len(line))
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    return tuple(
+        Edit(file, starts[a], starts[b], "".join(new[c:d]))
+        for tag, a, b, c, d in matcher.get_opcodes()
+        if tag != "equal"
+    )
+
+
 def _of_file(file: str, before: str, after: str, context: int) -> list[str]:
     old, new = _quoted(f"a/{file}"), _quoted(f"b/{file}")
     lines = list(difflib.unified_diff(_lines(before), _lines(after), old, new, n=context))

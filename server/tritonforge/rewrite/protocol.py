@@ -16,10 +16,14 @@ from tritonforge.domain.results import Assessment
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a rewrite was not made: one clear sentence for a person. `rewrite` names the rewrite that declined."""
+    """Why a rewrite was not made: one clear sentence for a person. `rewrite` names the rewrite that declined.
+
+    `proposal`: what was proposed and declined, where that is worth telling as a version that was tried.
+    """
 
     reason: str
     rewrite: str = ""
+    proposal: Candidate | None = None
 
 
 @dataclass(frozen=True)
@@ -29,8 +33,8 @@ class Task:
     `texts` maps a workspace-relative file (with `/`) to its text as read: no byte-order mark, newlines untouched;
     offsets of edits count its code points. `launches` come in order of rank, and the first one decides where values are
     set when a kernel is launched in several places. `bottlenecks` maps a launch id to its class. `arch` is what the
-    target compiles for (`sm_90`, `gfx942`), `gpu` the name of what it is judged by. Times in launches (and, by launch
-    id, those of the original in `original_us`) are `measured`, or else predicted.
+    target compiles for (`sm_90`, `gfx942`), `gpu` the name of what it is judged by. `original` are the launches of the
+    version that the search began with, where the task is a later one. Times in launches are `measured`, else predicted.
     """
 
     kernel: Kernel
@@ -43,7 +47,7 @@ class Task:
     measured: bool = False
     assessments: tuple[Assessment, ...] = ()
     rooflines: Mapping[str, Roofline] = field(default_factory=dict)
-    original_us: Mapping[str, float] = field(default_factory=dict)
+    original: tuple[Launch, ...] = ()
 
 
 class Engine(Protocol):

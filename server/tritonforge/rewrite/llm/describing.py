@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tritonforge.domain.candidate import Trial
 from tritonforge.domain.finding import Finding
@@ -122,9 +122,10 @@ def evidence_words(findings: Sequence[Finding], hiding: Hiding) -> str:
     return "\n".join(out)
 
 
-def outcome_words(trial: Trial, before: Mapping[str, float], counts: Mapping[str, int], *, measured: bool) -> str:
+def outcome_words(trial: Trial, task: Task) -> str:
     """Return in a sentence what became of a trial."""
-    gain = speedup(trial, before, counts)
+    gain = speedup(trial, task)
+    measured = task.measured
     speed = f"{gain:.2f}x the original's speed, {'measured' if measured else 'predicted'}" if gain is not None else ""
     if trial.verdict is not None and not trial.verdict.accepted:
         worst = trial.verdict.worst_error
@@ -136,13 +137,14 @@ def outcome_words(trial: Trial, before: Mapping[str, float], counts: Mapping[str
     return f"{_short(trial.reason)}{f' ({speed})' if speed else ''}"
 
 
-def speedup(trial: Trial, before: Mapping[str, float], counts: Mapping[str, int]) -> float | None:
-    """Return before ÷ after over all launches, each as often as it is made; None where a time is not known."""
+def speedup(trial: Trial, task: Task) -> float | None:
+    """Return the original's time ÷ the trial's over all launches, each as often as it is made; None where unknown."""
+    before = task.original or task.launches
     times = trial.time_us or {}
-    if not before or any(launch not in times for launch in before):
+    if not before or any(launch.id not in times or launch.time_us is None for launch in before):
         return None
-    after = sum(times[launch] * counts.get(launch, 1) for launch in before)
-    return sum(time * counts.get(launch, 1) for launch, time in before.items()) / after if after > 0 else None
+    after = sum(times[launch.id] * launch.count for launch in before)
+    return sum((launch.time_us or 0.0) * launch.count for launch in before) / after if after > 0 else None
 
 
 def _short(text: str) -> str:

@@ -12,13 +12,14 @@ from tritonforge.config import LlmSettings
 from tritonforge.domain.candidate import Candidate, Origin, Trial
 from tritonforge.domain.codec import encode
 from tritonforge.domain.exchange import Exchange, Question, Usage
+from tritonforge.rewrite.diff import edits_between
 from tritonforge.rewrite.llm import describing, rules_of_the_game
 from tritonforge.rewrite.llm.answer import AnswerProblem, read_answer
 from tritonforge.rewrite.llm.limits import Spending
 from tritonforge.rewrite.llm.original import Original
 from tritonforge.rewrite.llm.privacy import Hiding
 from tritonforge.rewrite.llm.prompt import Told, proposal_prompt
-from tritonforge.rewrite.llm.proposal import edits_between, propose_text
+from tritonforge.rewrite.llm.proposal import propose_text
 from tritonforge.rewrite.llm.sizing import tokens_of
 from tritonforge.rewrite.llm.transport import ModelUnavailable, Transport
 from tritonforge.rewrite.protocol import Refusal, Task
@@ -51,7 +52,7 @@ class LlmEngine:
         self.spending = Spending(settings)
         self.exchanges: dict[str, Exchange] = {}
         self._told: list[Told] = []
-        self._waiting: dict[int, tuple[int, str]] = {}
+        self._waiting: dict[int, str] = {}
         self._failures = 0
         self._gone = ""
 
@@ -99,7 +100,7 @@ class LlmEngine:
             self._failures += 1
             if self._failures >= MOST_FAILURES:
                 self._gone = f"it failed {self._failures} times in a row, the last time because {exchange.error}"
-            return Refusal(f"{self.model}, round {number}: {exchange.error}", NAME)
+            return self._declined(number, exchange.error, exchange)
         self._failures = 0
         answer = self._hiding.back(exchange.answer.text)
         try:
@@ -110,7 +111,7 @@ class LlmEngine:
             proposal = await asyncio.to_thread(propose_text, block, original)
         except AnswerProblem as problem:
             return self._refused(number, block.text, problem, exchange)
-        self._waiting[number] = (number, block.text)
+        self._waiting[number] = block.text
         what = proposal.title or f"{' and '.join(proposal.changed[-2:])} rewritten"
         return Candidate(
             title=f"{what} (proposal {number} of {self._transport.model})",
@@ -158,7 +159,12 @@ class LlmEngine:
         cut = exchange.answer is not None and exchange.answer.finish == "length"
         why = f"{problem}{'; the answer was cut off at its longest' if cut else ''}"
         self._told.append(Told(number, code, f"refused before anything ran: {why}"))
-        return Refusal(f"{self.model}, round {number}: {why}.", NAME)
+        return self._declined(number, why, exchange)
+
+    def _declined(self, number: int, why: str, exchange: Exchange) -> Refusal:
+        parameters = self._parameters(exchange_id(exchange), number, exchange)
+        tried = Candidate(f"proposal {number} of {self.model}", (), ((NAME, parameters),), "llm")
+        return Refusal(why, NAME, tried)
 
     def _parameters(self, key: str, number: int, exchange: Exchange) -> tuple[tuple[str, str], ...]:
         sent = {name: "none" if value is None else str(value) for name, value in exchange.sent.items()}
@@ -166,17 +172,13 @@ class LlmEngine:
 
     def _learn(self, task: Task, trials: Sequence[Trial]) -> None:
         """Take note of what became of its proposals."""
-        before = dict(task.original_us)
-        counts = {launch.id: launch.count for launch in task.launches}
         for trial in trials:
-            number = proposal_number(trial.candidate)
-            if number is None or number not in self._waiting:
-                continue
-            _, code = self._waiting.pop(number)
-            outcome = describing.outcome_words(trial, before, counts, measured=task.measured)
-            self._told.append(Told(number, code, outcome))
+            which = proposal_number(trial.candidate)
+            if which is not None and which in self._waiting:
+                code = self._waiting.pop(which)
+                self._told.append(Told(which, code, describing.outcome_words(trial, task)))
         # What became of none: it was the same as something tried before.
-        for number, code in self._waiting.values():
+        for number, code in self._waiting.items():
             self._told.append(Told(number, code, "the same as an earlier version; propose something else"))
         self._waiting.clear()
         self._told.sort(key=lambda one: one.number)

@@ -116,15 +116,11 @@ def _helpers(original: Original, hiding: Hiding) -> str:
 
 
 def _tried(task: Task, trials: Sequence[Trial], hiding: Hiding) -> str:
-    before = {launch.id: launch.time_us for launch in task.launches if launch.time_us is not None}
-    counts = {launch.id: launch.count for launch in task.launches}
-    before = dict(task.original_us) or before
     others = [trial for trial in trials if trial.candidate.origin != "llm"]
-    others.sort(key=lambda trial: -(describing.speedup(trial, before, counts) or 0.0))
+    others.sort(key=lambda trial: -(describing.speedup(trial, task) or 0.0))
     shown = others[: describing.MOST_TRIALS]
     rows = [
-        f"- {hiding.words(trial.candidate.title)}: "
-        f"{hiding.words(describing.outcome_words(trial, before, counts, measured=task.measured))}"
+        f"- {hiding.words(trial.candidate.title)}: {hiding.words(describing.outcome_words(trial, task))}"
         for trial in shown
     ]
     if len(others) > len(shown):

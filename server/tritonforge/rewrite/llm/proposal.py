@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from dataclasses import dataclass
 
 from tritonforge.domain.source import Edit, apply_edits
@@ -81,17 +80,3 @@ class _Replaced(ast.NodeTransformer):
         if known is None or new is None:
             return self.generic_visit(node)
         return [*self._permitted.helpers, new] if known.kind == "kernel" else new
-
-
-def edits_between(file: str, before: str, after: str) -> tuple[Edit, ...]:
-    """Return edits that make `after` of `before`, one for each run of lines that differ; none overlap."""
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    starts = [0]
-    for line in old:
-        starts.append(starts[-1] + len(line))
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    return tuple(
-        Edit(file, starts[a], starts[b], "".join(new[c:d]))
-        for tag, a, b, c, d in matcher.get_opcodes()
-        if tag != "equal"
-    )

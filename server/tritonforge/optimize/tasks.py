@@ -1,0 +1,90 @@
+"""What engines work on, the original or the best version so far, and their answers as edits of the original."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tritonforge.diagnosis.diagnose import diagnose
+from tritonforge.domain.candidate import Candidate, Origin, Trial
+from tritonforge.domain.launch import Launch
+from tritonforge.domain.source import apply_edits
+from tritonforge.optimize.search import LAUNCH_PARAMETERS, Attempt, Search
+from tritonforge.rewrite import Task, edits_between
+
+
+def base_for_rules(search: Search) -> Attempt:
+    """Return what rules start from: the original, or the best version where a model wrote it.
+
+    What rules found themselves they refine from the original: each of their candidates sets everything anew.
+    """
+    best = search.best
+    return best if best is not None and best.candidate.origin != "rule" else search.original
+
+
+def task_of(search: Search, base: Attempt) -> Task | None:
+    """Describe `base` for an engine; None where its kernel is not found again."""
+    subject, original = search.subject, search.original
+    kernel = subject.kernel if base is original else search.kernel_in(base.text)
+    if kernel is None:
+        return None
+    own = [(one.launch, one) for one in base.assessed]
+    now = search.best or original
+    if base is original:
+        # Rules learn what holds the best version back now, launch by launch.
+        judged = {a.launch.id: b.bottleneck for a, b in zip(base.assessed, now.assessed, strict=False) if b.bottleneck}
+    else:
+        judged = {launch.id: one.bottleneck for launch, one in own if one.bottleneck}
+    return Task(
+        kernel=kernel,
+        texts={subject.file: base.text},
+        launches=_with_times(base),
+        findings=search.findings if base is original else diagnose(kernel, [one.case for one in base.assessed]),
+        bottlenecks=judged,
+        arch=search.session.arch,
+        gpu=search.judge.spec.name if search.judge else "",
+        measured=search.measured,
+        assessments=tuple(one.assessment for one in base.assessed),
+        rooflines={launch.id: one.roofline for launch, one in own if one.roofline},
+        original=_with_times(original),
+    )
+
+
+def _with_times(attempt: Attempt) -> tuple[Launch, ...]:
+    timed = (dataclasses.replace(one.launch, time_us=one.case.time_us) for one in attempt.assessed)
+    return tuple(sorted(timed, key=lambda launch: launch.rank))
+
+
+def trials_so_far(search: Search) -> list[Trial]:
+    """Return what became of everything that was tried, in order."""
+    return [attempt.trial for attempt in search.attempts.values() if attempt.trial]
+
+
+def attempt_of(search: Search, base: Attempt, proposal: Candidate) -> Attempt | None:
+    """Return a proposal for `base` as a version of the original; None where it is the same as something known."""
+    file, before = search.subject.file, search.subject.text
+    text = apply_edits(base.text, tuple(edit for edit in proposal.edits if edit.file == file))
+    if text in search.attempts or text in {before, base.text}:
+        return None
+    if base is not search.original:
+        proposal = _on(base.candidate, proposal, edits=edits_between(file, before, text))
+    search.attempts[text] = attempt = Attempt(proposal, text)
+    return attempt
+
+
+def _on(base: Candidate, proposal: Candidate, **changes: object) -> Candidate:
+    """Return `proposal` as a candidate of the original, made on top of `base`."""
+    kept = base.rewrites if proposal.origin == "rule" else _without_parameters(base)
+    origin: Origin = proposal.origin if proposal.origin == base.origin else "both"
+    return dataclasses.replace(
+        proposal,
+        title=f"{proposal.title}, on: {base.title}",
+        rewrites=(*kept, *proposal.rewrites),
+        origin=origin,
+        treats=tuple(sorted({*base.treats, *proposal.treats})),
+        **changes,  # type: ignore[arg-type]
+    )
+
+
+def _without_parameters(base: Candidate) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+    """Return a candidate's rewrites without the launch parameters, which whoever rewrites the whole may choose anew."""
+    return tuple(one for one in base.rewrites if one[0] != LAUNCH_PARAMETERS)

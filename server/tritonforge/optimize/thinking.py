@@ -1,0 +1,190 @@
+"""Engines that take their time, such as a language model: asked beside the search, and what they propose is tried.
+
+Each is asked for one proposal at a time. A proposal is judged by the rules about source before anything of it runs,
+then compiled, then verified by the whole gate, then measured. What became of it goes along with the next question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from tritonforge.domain.candidate import Candidate, Trial
+from tritonforge.optimize.search import Attempt, Search
+from tritonforge.optimize.steps import (
+    MEASURED_GAIN,
+    compile_all,
+    confirm,
+    pass_gate,
+    predict_gain,
+    sanitise,
+    time_side_by_side,
+)
+from tritonforge.optimize.tasks import attempt_of, task_of, trials_so_far
+from tritonforge.profiling.measuring import SEARCH_SAMPLES
+from tritonforge.rewrite import Refusal, Thinker
+from tritonforge.verify import Gate
+from tritonforge.verify.texts import broken
+
+PREDICTED_GAIN = 1.10
+"""A first suggestion must promise this much: the time model does not tell smaller differences apart."""
+REFINED_GAIN = 1.03
+"""Later rounds may refine a suggestion in smaller predicted steps."""
+
+_TICK_S = 1.0
+"""How often a progress display hears of an engine that is being waited for."""
+_log = logging.getLogger("tritonforge.optimize")
+
+
+@dataclass
+class _Asked:
+    thinker: Thinker
+    base: Attempt
+    answer: asyncio.Task[Candidate | Refusal]
+
+
+class Thinking:
+    """The questions that are under way. Leaving its context cancels them."""
+
+    def __init__(self, search: Search, gate: Gate) -> None:
+        """Ask for versions of what `search` has, and let `gate` judge them."""
+        self._search = search
+        self._gate = gate
+        self._asked: list[_Asked] = []
+        self._failed: dict[int, str] = {}
+
+    async def __aenter__(self) -> Self:
+        """Begin with nothing asked."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Cancel what is under way and wait until it has ended."""
+        answers = [one.answer for one in self._asked]
+        self._asked.clear()
+        for answer in answers:
+            answer.cancel()
+        await asyncio.gather(*answers, return_exceptions=True)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is being waited for."""
+        return bool(self._asked)
+
+    def begin(self) -> None:
+        """Ask every engine that is not thinking already and may still be asked, about the best version so far."""
+        search = self._search
+        for thinker in search.thinkers:
+            thinking = any(one.thinker is thinker for one in self._asked)
+            if thinking or thinker.over or id(thinker) in self._failed or search.left_s <= 0:
+                continue
+            base = search.best or search.original
+            task = task_of(search, base)
+            if task is None:
+                base = search.original
+                task = task_of(search, base)
+            if task is not None:
+                answer = asyncio.create_task(thinker.think(task, trials_so_far(search)))
+                self._asked.append(_Asked(thinker, base, answer))
+
+    def ended(self, reason: str) -> str:
+        """Return why a search ended whose other engines ended with `reason`."""
+        why = [self._failed.get(id(one)) or one.over for one in self._search.thinkers]
+        parts = [f"the model: {one}" for one in why if one]
+        return "; ".join([*([reason] if reason else []), *parts]) or "nothing improved"
+
+    async def try_what_came(self, *, wait_s: float) -> None:
+        """Try every proposal that is there; where none is, wait for one at most that long."""
+        search = self._search
+        left = max(0.0, wait_s)
+        while self._asked and not any(one.answer.done() for one in self._asked) and left > 0:
+            search.say("think", "waiting for an answer")
+            await asyncio.wait([one.answer for one in self._asked], timeout=min(_TICK_S, left),
+                               return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
+            left = min(left - _TICK_S, search.left_s)
+        came = [one for one in self._asked if one.answer.done()]
+        self._asked = [one for one in self._asked if not one.answer.done()]
+        for one in came:
+            attempt = self._attempt(one)
+            if attempt is not None:
+                await _try(search, self._gate, attempt)
+
+    def _attempt(self, asked: _Asked) -> Attempt | None:
+        search = self._search
+        error = asked.answer.exception()
+        if error is not None:
+            # An engine promises not to raise. One that does must not cost the result of the others.
+            _log.error("an engine failed", exc_info=error)
+            self._failed[id(asked.thinker)] = f"it failed ({type(error).__name__})"
+            return None
+        answer = asked.answer.result()
+        if isinstance(answer, Refusal):
+            if answer.proposal is not None:
+                search.declined.append(
+                    Trial(answer.proposal, None, None, reason=f"refused before it ran: {answer.reason}")
+                )
+            return None
+        attempt = attempt_of(search, asked.base, answer)
+        if attempt is None:
+            search.declined.append(
+                Trial(dataclasses.replace(answer, edits=()), None, None, reason="the same as an earlier version")
+            )
+        return attempt
+
+
+async def _try(search: Search, gate: Gate, attempt: Attempt) -> None:
+    """Judge a proposal, and take it over as the best where it is."""
+    if search.left_s <= 0:
+        search.drop(attempt, "not tried: budget spent")
+        return
+    reason = await asyncio.to_thread(broken, search.subject.program(), search.program(attempt), search.subject.calls)
+    if reason:
+        search.drop(attempt, f"refused: {reason}")
+        return
+    await compile_all(search, [attempt])
+    if attempt.trial is not None:
+        return
+    if not search.measured:
+        slower = search.slower_launch(attempt)
+        if slower or not promises(search, attempt):
+            search.drop(attempt, slower or "not faster than the best, as predicted")
+        elif await pass_gate(search, gate, attempt):
+            search.suggestion, search.best = predict_gain(search, attempt), attempt
+        return
+    if await pass_gate(search, gate, attempt):
+        await _measure(search, gate, attempt)
+
+
+async def _measure(search: Search, gate: Gate, attempt: Attempt) -> None:
+    """Measure a version that passed the gate."""
+    assert attempt.trial is not None
+    verdict = attempt.trial.verdict
+    search.say("measure", attempt.candidate.title)
+    _, samples = await time_side_by_side(search, [attempt], samples=SEARCH_SAMPLES)
+    if not samples.error:
+        attempt.settle(samples, search.judge)
+    reason = samples.error or search.slower_launch(attempt)
+    if not reason and not promises(search, attempt):
+        reason = "not faster than the best" if search.best is not None else "not faster than the original"
+    trial = search.trial(attempt, reason=reason)
+    attempt.trial = dataclasses.replace(trial, verdict=verdict, accepted=not reason)
+    if reason:
+        return
+    suggestion = await confirm(search, attempt)
+    if suggestion is not None and await sanitise(search, gate, attempt):
+        search.suggestion = dataclasses.replace(suggestion, trial=attempt.trial or suggestion.trial)
+        search.best = attempt
+
+
+def promises(search: Search, attempt: Attempt) -> bool:
+    """Tell whether an attempt is so much faster than the best so far that verifying it is worth it."""
+    reference = search.best or search.original
+    gain = reference.time_us(measured=search.measured) / attempt.time_us(measured=search.measured)
+    if search.measured:
+        return gain >= MEASURED_GAIN
+    return gain >= (PREDICTED_GAIN if search.best is None else REFINED_GAIN)
