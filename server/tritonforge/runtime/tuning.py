@@ -1,0 +1,287 @@
+"""`tuned`: a kernel that launches with the configuration that was found for its GPU and the sizes at hand."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter, itemgetter
+from pathlib import Path
+from typing import Any
+
+from tritonforge.runtime.devices import DeviceInfo, device_info
+from tritonforge.runtime.first_batch import Remembered, measure_configs
+from tritonforge.runtime.tuning_file import Config, Entry, KernelTuning, TuningFileError, nearest, read_tuning
+
+
+def tuned(
+    path: str | Path,
+    *,
+    name: str | None = None,
+    measure: bool = False,
+    remember: str | Path | None = None,
+    device: Callable[[Any], DeviceInfo] = device_info,
+) -> Callable[[Any], Tuned]:
+    """Decorate a `@triton.jit` kernel so that it launches with the configuration that `path` holds for it.
+
+        @tuned("kernels.tuned.json")
+        @triton.jit
+        def matmul_kernel(a_ptr, …, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr): …
+
+        matmul_kernel[lambda meta: (triton.cdiv(M, meta["BLOCK_M"]), …)](a, b, c, M, N, K, …)
+
+    Values that a launch gives itself are left alone: only those that it leaves out are chosen. So a grid must be a
+    function of `meta`, or not depend on what is chosen.
+
+    The configuration is that of the same GPU, else of a GPU of the same architecture; for exactly these sizes, else for
+    the nearest sizes of the same types and flags; else what the source said when the file was made.
+
+    Args:
+        path: of the file; relative to the current folder, or, where it is not there, to the kernel's own.
+        name: of the kernel in the file, where it is another one.
+        measure: when sizes are launched for the first time that the file does not have, try every configuration of the
+            file on that very launch and keep the fastest. Tensor arguments are saved and put back around it.
+        remember: where to keep what was measured, for the next start.
+        device: tells of a tensor argument which GPU it is on.
+
+    Raises:
+        TuningFileError: when the file cannot be used.
+        TypeError: for something that is no kernel, or one that is autotuned, too.
+    """
+
+    def decorate(kernel: Any) -> Tuned:
+        return Tuned(kernel, path, name=name, measure=measure, remember=remember, device=device)
+
+    return decorate
+
+
+class Tuned:
+    """A kernel with a file of configurations. It is launched as the kernel is, and has its attributes.
+
+    `kernel` is what was decorated, `tuning` what the file says of it.
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        path: str | Path,
+        *,
+        name: str | None = None,
+        measure: bool = False,
+        remember: str | Path | None = None,
+        device: Callable[[Any], DeviceInfo] = device_info,
+    ) -> None:
+        function = _function(kernel)
+        own = getattr(function, "__qualname__", "").replace("<locals>.", "")
+        self.kernel = kernel
+        self.tuning = read_tuning(_place(path, function), name or own)
+        parameters = inspect.signature(function).parameters
+        self._order = {parameter: index for index, parameter in enumerate(parameters)}
+        self._defaults = {
+            parameter: one.default for parameter, one in parameters.items() if one.default is not one.empty
+        }
+        self._run = kernel.run
+        self._device = device
+        self._configs: dict[Any, dict[str, Any]] = {}
+        self._lock = threading.Lock()
+        self._remembered = Remembered(remember, self.tuning) if measure else None
+        self._prepare(self.tuning, str(path))
+        functools.update_wrapper(self, function, updated=())
+
+    def _prepare(self, tuning: KernelTuning, path: str) -> None:
+        """Find the places of what chooses and of what is chosen in the kernel's signature.
+
+        Raises:
+            TuningFileError: when the kernel has no such parameters (any more).
+        """
+        keys = tuning.keys
+        self._key_names = (*(size.partition(".")[0] for size in keys.sizes), *keys.dtypes, *keys.flags)
+        unknown = [one for one in self._key_names if one not in self._order]
+        if unknown:
+            raise TuningFileError(
+                f"{path} was made for another version of {tuning.name}: it has no parameter {unknown[0]}. "
+                "Make it anew with tritonforge export."
+            )
+        counted = [size for size in keys.sizes if size.endswith(_COUNTED)]
+        self._sizes = _getter(self._order, [size for size in keys.sizes if size not in counted])
+        self._counted = _getter(self._order, [size.removesuffix(_COUNTED) for size in counted])
+        self._size_order = [size for size in keys.sizes if size not in counted] + counted
+        self._typed = _getter(self._order, keys.dtypes)
+        self._flags = _getter(self._order, keys.flags)
+        self._placed = self._order[(*keys.dtypes, next(iter(self._order)))[0]]
+        self._needed = max((self._order[one] for one in self._key_names), default=-1) + 1
+        self._chosen = {one: self._order[one] for one in tuning.tunes if one in self._order}
+        self._first_chosen = min(self._chosen.values(), default=len(self._order))
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """Return what launches the kernel over `grid`."""
+        return functools.partial(self.run, grid=grid, warmup=False)
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        """Launch the kernel over `grid` (with `warmup` only compile it) with what is chosen for these arguments."""
+        if self._needed <= len(args) <= self._first_chosen:
+            try:
+                config = self._configs[self._key(args)]
+            except (KeyError, AttributeError, TypeError):  # new sizes, or arguments that are no tensors
+                pass
+            else:
+                return self._run(*args, grid=grid, warmup=warmup, **({**config, **kwargs} if kwargs else config))
+        config = self._pick(args, kwargs, grid=grid, warmup=warmup)
+        return self._run(*args, grid=grid, warmup=warmup, **{**config, **kwargs})
+
+    def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
+        """Compile the kernel for these arguments, which may be types, as its own `warmup` does."""
+        return self.kernel.warmup(*args, grid=grid, **{**self.pick(*args, **kwargs), **kwargs})
+
+    def pick(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return what is chosen for a launch with these arguments, without launching: for hosts that compute grids."""
+        return self._pick(args, kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Do what calling the kernel does."""
+        return self.kernel(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the kernel."""
+        if name.startswith("__") or "kernel" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self.kernel, name)
+
+    def __repr__(self) -> str:
+        """Name the kernel."""
+        return f"tuned({self.kernel!r})"
+
+    def _key(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Return what tells launches with different configurations apart. Every launch goes through it."""
+        return (
+            *self._sizes(args),
+            *[one.numel() for one in self._counted(args)],
+            *map(_DTYPE, self._typed(args)),
+            *self._flags(args),
+            args[self._placed].device,
+        )
+
+    def _pick(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], **launch: Any) -> dict[str, Any]:
+        """Choose for arguments that may be named, left out, or new; what the launch gives itself is not chosen."""
+        values = self._values(args, kwargs)
+        try:
+            key = self._key(values)
+            config = self._configs.get(key)
+        except (AttributeError, TypeError):
+            key, config = None, None
+        if config is None:
+            config = self._choose(values, args, kwargs, launch)
+            if key is not None:
+                with self._lock:
+                    if len(self._configs) >= _MOST_KEYS:  # sizes that never come again must not fill the memory
+                        self._configs.clear()
+                    config = self._configs.setdefault(key, config)
+        if len(args) > self._first_chosen or not kwargs.keys().isdisjoint(config):
+            given = {one for one, index in self._chosen.items() if index < len(args)} | kwargs.keys()
+            return {one: value for one, value in config.items() if one not in given}
+        return config
+
+    def _values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Return the arguments in the order of the signature, as far as the key needs them."""
+        values = list(args[: max(self._needed, self._placed + 1)])
+        missing = list(self._order)[len(values) : max(self._needed, self._placed + 1)]
+        return [*values, *(kwargs[name] if name in kwargs else self._defaults.get(name) for name in missing)]
+
+    def _choose(
+        self, values: list[Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], launch: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Choose for sizes that were not seen before."""
+        keys = self.tuning.keys
+        device = self._device(values[self._placed]) if values else DeviceInfo()
+        entries = self.tuning.entries_for(device.name, device.arch)
+        try:
+            by_name = dict(
+                zip(self._size_order, (*self._sizes(values), *(v.numel() for v in self._counted(values))), strict=True)
+            )
+            sizes = [int(by_name[size]) for size in keys.sizes]
+        except (TypeError, ValueError, AttributeError):  # a size that is no number chooses nothing
+            return dict(self.tuning.fallback)
+        dtypes = [dtype_name(getattr(one, "dtype", None)) for one in self._typed(values)]
+        flags = [_plain(one) for one in self._flags(values)]
+        entry = nearest(entries, sizes, dtypes, flags)
+        if (
+            self._remembered is not None
+            and launch
+            and not launch["warmup"]
+            and (entry is None or [*entry.sizes] != sizes)
+        ):
+            found = self._first_batch((device.name, sizes, dtypes, flags), entries, args, kwargs, launch["grid"])
+            if found is not None:
+                return dict(found)
+        return dict(entry.config if entry is not None else self.tuning.fallback)
+
+    def _first_batch(
+        self, key: Sequence[Any], entries: Sequence[Entry], args: tuple[Any, ...], kwargs: Mapping[str, Any], grid: Any
+    ) -> Config | None:
+        """Measure every configuration on this launch, or remember what was measured at an earlier start."""
+        assert self._remembered is not None
+        with self._lock:  # two threads would measure each other
+            known = self._remembered.find(key)
+            if known is None:
+                configs = self.tuning.every_config(entries or self.tuning.all_entries())
+                known = measure_configs(
+                    lambda config: self._run(*args, grid=grid, warmup=False, **{**config, **kwargs}),
+                    configs,
+                    (*args, *kwargs.values()),
+                )
+                if known is not None:
+                    self._remembered.keep(key, known)
+        return known
+
+
+def dtype_name(dtype: Any) -> str:
+    """Return a type as `tritonforge` writes it: `float16` for `torch.float16`; empty for none."""
+    return "" if dtype is None else str(dtype).rpartition(".")[2]
+
+
+_DTYPE = attrgetter("dtype")
+_COUNTED = ".numel"
+_MOST_KEYS = 1 << 16
+
+
+def _getter(order: Mapping[str, int], names: Sequence[str]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Return what takes those parameters out of positional arguments, always as a sequence."""
+    places = [order[name] for name in names]
+    if len(places) > 1:
+        return itemgetter(*places)
+    return itemgetter(slice(places[0], places[0] + 1) if places else slice(0, 0))
+
+
+def _plain(value: Any) -> Any:
+    """Return a flag as JSON holds it: a type or a function by its name."""
+    return (
+        value
+        if value is None or isinstance(value, bool | int | float | str)
+        else getattr(value, "__name__", str(value))
+    )
+
+
+def _function(kernel: Any) -> Any:
+    """Return the Python function behind a kernel and its decorators.
+
+    Raises:
+        TypeError: for something that is no kernel, and for an autotuned one.
+    """
+    at, depth = kernel, 0
+    while not inspect.isfunction(at):
+        if type(at).__name__ == "Autotuner":
+            raise TypeError("@tuned takes the place of @triton.autotune: remove one of them.")
+        at, depth = getattr(at, "fn", None), depth + 1
+        if at is None or depth > 10:
+            raise TypeError(f"@tuned decorates a kernel made with @triton.jit, not {type(kernel).__name__}.")
+    if at is kernel:
+        raise TypeError("@tuned stands above @triton.jit.")
+    return at
+
+
+def _place(path: str | Path, function: Any) -> Path:
+    """Return where the file is: as given, else beside the file that defines the kernel."""
+    place = Path(path).expanduser()
+    beside = Path(function.__code__.co_filename).parent / place
+    return beside if not place.is_absolute() and not place.exists() and beside.exists() else place
