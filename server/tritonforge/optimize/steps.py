@@ -13,7 +13,7 @@ from tritonforge.diagnosis.assessment import assess
 from tritonforge.domain.candidate import Suggestion
 from tritonforge.jobs import JobError
 from tritonforge.optimize.search import Attempt, Search
-from tritonforge.optimize.tasks import attempt_of, base_for_rules, task_of, trials_so_far
+from tritonforge.optimize.tasks import attempt_of, base_for_rules, task_of, trials_on
 from tritonforge.prediction.model import RELATIVE_LOWEST
 from tritonforge.profiling.measuring import FINAL_SAMPLES, SEARCH_SAMPLES, Samples, measure
 from tritonforge.profiling.statistics import ratio_interval, summarise
@@ -35,7 +35,7 @@ def propose(search: Search) -> list[Attempt]:
     task = task_of(search, base)
     if task is None:
         return []
-    trials = trials_so_far(search)
+    trials = trials_on(search, base)
     fresh: list[Attempt] = []
     for engine in search.engines:
         for proposal in engine.propose(task, trials):

@@ -59,6 +59,13 @@ def trials_so_far(search: Search) -> list[Trial]:
     return [attempt.trial for attempt in search.attempts.values() if attempt.trial]
 
 
+def trials_on(search: Search, base: Attempt) -> list[Trial]:
+    """Return what became of what rules made of `base`: edits of another version mean nothing there."""
+    if base is not search.original:
+        return []
+    return [trial for trial in trials_so_far(search) if trial.candidate.origin == "rule"]
+
+
 def attempt_of(search: Search, base: Attempt, proposal: Candidate) -> Attempt | None:
     """Return a proposal for `base` as a version of the original; None where it is the same as something known."""
     file, before = search.subject.file, search.subject.text
