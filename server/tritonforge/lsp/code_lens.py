@@ -22,7 +22,7 @@ def code_lenses(
 ) -> list[types.CodeLens]:
     """Return the lenses of a snapshot; none in a workspace that is not trusted, where they could do nothing.
 
-    `previews` says that the client can show a suggestion beside the document.
+    `previews` says that the client can show a suggestion, and a kernel's report, beside the document.
     """
     if not trusted or snapshot.path is None:
         return []
@@ -51,6 +51,8 @@ def _commands(
         commands += [run_to_record(way, snapshot.uri, kernel) for way in ways if way.alone][:1]
     else:
         commands.insert(0, _text(summary.one_line(known, fresh=is_fresh(known, kernel))))
+        if previews:
+            commands.append(types.Command("Report", names.REPORT, arguments=[about]))
     offer = facts.offered(snapshot.uri, kernel.name)
     if offer is not None and offer.edits_for(snapshot) is not None:
         apply = f"Apply {summary.gain(offer.suggestion)}"
