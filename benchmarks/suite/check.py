@@ -25,6 +25,9 @@ from triton.runtime.autotuner import Autotuner
 from suite.case import Case, Draw, judge, outputs_of
 from suite.cases import BY_NAME, PLAIN
 from suite.loading import plain
+from tritonforge.worker.interpreter import bfloat16
+
+bfloat16.install()  # the interpreter by itself multiplies the bits of bf16 as if they were integers
 
 
 @contextlib.contextmanager
