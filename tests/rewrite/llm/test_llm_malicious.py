@@ -40,7 +40,7 @@ def test_a_malicious_proposal_is_refused_and_does_not_run(name, tmp_path):
     assert time.perf_counter() - started < 30, "judging must not hang"
     assert not canary.exists()
     assert (tmp_path / "canary.keep").exists()
-    print(f"{name}: {refused.value}")
+    assert str(refused.value)
 
 
 def test_the_canaries_would_be_heard(tmp_path):
@@ -51,7 +51,7 @@ def test_the_canaries_would_be_heard(tmp_path):
     assert set(heard) == set(CASES)
     harm = {name for name, what in heard.items() if what != "nothing"}
     assert len(harm) >= 40, heard
-    assert {what for what in heard.values()} >= {"canary", "hangs"}
+    assert set(heard.values()) >= {"canary", "hangs"}
 
 
 def test_a_statement_of_the_original_may_stay_where_it_was():

@@ -127,19 +127,23 @@ class OpenAiTransport:
         client = await self._connected()
         import openai
 
+        failed: Exception
         try:
             async with asyncio.timeout(self._settings.timeout):
                 return await self._once(client, question, say), ""
-        except openai.APIStatusError as failed:
+        except (openai.OpenAIError, BrokenAnswer, ValueError, TypeError, OSError) as error:
+            # Judged below, outside of this block: what is raised there must not carry along an exception that holds
+            # the request with its key, or words of the endpoint that repeat it.
+            failed = error
+        if isinstance(failed, openai.APIStatusError):
             return self._status(failed.status_code, failed.response.headers, failed.body, failed.message)
-        except (TimeoutError, openai.APITimeoutError):
+        if isinstance(failed, (TimeoutError, openai.APITimeoutError)):
             return 0.0, f"the endpoint did not answer within {self._settings.timeout:g} s"
-        except openai.APIConnectionError as failed:
+        if isinstance(failed, openai.APIConnectionError):
             return 0.0, f"{_UNREACHABLE}: {self._redact(_reason(failed))}"
-        except BrokenAnswer as broken:
-            return 0.0, str(broken)
-        except (openai.OpenAIError, ValueError, TypeError, OSError) as failed:
-            return None, f"the client refused: {type(failed).__name__}: {_short(str(failed))}"
+        if isinstance(failed, BrokenAnswer):
+            return 0.0, self._redact(str(failed))
+        return None, f"the client refused: {type(failed).__name__}: {self._redact(_short(str(failed)))}"
 
     async def _once(self, client: AsyncOpenAI, question: Question, say: Callable[[str], None]) -> Answer:
         api, stream = self._apis[0], self._settings.stream
@@ -213,15 +217,15 @@ class OpenAiTransport:
         """
         if self._client is not None:
             return self._client
-        try:
-            openai = await asyncio.to_thread(_package)
-        except ImportError:
-            raise ModelUnavailable("The engine needs the openai package, which is not installed.", INSTALL) from None
+        openai = await asyncio.to_thread(_package)
+        if openai is None:
+            raise ModelUnavailable("The engine needs the openai package, which is not installed.", INSTALL)
         key = await asyncio.to_thread(find_key, self._environment, self.endpoint)
         self._redact = Redactor([*self._secrets, key])
         if not key and self._hosted:
             raise ModelUnavailable(f"There is no key for {self.endpoint}.", self._key_mend())
         settings = self._settings
+        problem = ""
         try:
             http: Any = None
             if settings.proxy:
@@ -237,7 +241,9 @@ class OpenAiTransport:
                 http_client=http,
             )
         except (openai.OpenAIError, ValueError, ImportError, TypeError) as error:
-            raise ModelUnavailable(self._redact(f"The client cannot be made: {_short(str(error))}.")) from None
+            problem = self._redact(_short(str(error)))
+        if self._client is None:
+            raise ModelUnavailable(f"The client cannot be made: {problem}.", "Check base-url and proxy in [llm].")
         return self._client
 
     def _key_mend(self) -> str:
@@ -257,8 +263,11 @@ def plain_endpoint(settings: LlmSettings) -> str:
 
 
 def _package() -> Any:
-    import openai
-
+    """Return the package, None where it is not installed."""
+    try:
+        import openai
+    except ImportError:
+        return None
     return openai
 
 
