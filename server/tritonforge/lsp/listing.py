@@ -18,6 +18,7 @@ from tritonforge.domain.kernel import FileAnalysis
 from tritonforge.lsp import suggestions
 from tritonforge.lsp.closed import text_of
 from tritonforge.lsp.documents import path_of
+from tritonforge.lsp.facts import state_of
 from tritonforge.lsp.positions import PositionedText
 from tritonforge.lsp.remembering import preferred, seen_of
 from tritonforge.report import wording
@@ -163,6 +164,8 @@ def _rows(state: State, place: _Place, listed: tuple[Listed, ...], known: _Known
         subject = place.file, kernel.name
         best = preferred(seen_of(facts) if facts is not None else None, seen.get(subject))
         offer = state.facts.offered(place.uri, kernel.name)
+        if offer is not None and state_of(offer.kernel) != (kernel.code_hash, tuple(sorted(kernel.site_hashes))):
+            offer = None  # applied, or out of date: it would be refused
         job = state.jobs.about((place.uri, kernel.name))
         yield {
             "uri": place.uri,
