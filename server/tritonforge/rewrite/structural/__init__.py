@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tritonforge.rewrite.structural.causal_split import CausalSplit
 from tritonforge.rewrite.structural.constexpr_size import ConstexprSize
 from tritonforge.rewrite.structural.dot_accumulator import DotAccumulator
+from tritonforge.rewrite.structural.exp2_scale import Exp2Scale
 from tritonforge.rewrite.structural.frame import (
     Change,
     NothingHere,
@@ -27,6 +29,8 @@ REWRITES: tuple[Structural, ...] = (
     ConstexprSize(),
     PlainStrides(),
     PipelinedLoops(),
+    Exp2Scale(),
+    CausalSplit(),
 )
 """Every structural rewrite, in the order in which they are tried when nothing is known of the bottleneck."""
 

@@ -1,12 +1,10 @@
-"""Launches that an edit has made too long for their line, spread over several as formatters do it."""
+"""Calls that an edit has made too long for their line, spread over several as formatters do it."""
 
 from __future__ import annotations
 
 import ast
 
 from tritonforge.domain.source import apply_edits
-from tritonforge.rewrite.rules.launch_values import LaunchNode, launches_in
-from tritonforge.rewrite.scopes import Scopes
 from tritonforge.rewrite.text import Source
 
 LONGEST = 120
@@ -14,24 +12,29 @@ LONGEST = 120
 
 
 def fitted(before: str, after: str) -> str:
-    """Return `after` with launches on lines longer than `LONGEST` spread out, where `before` had no such lines."""
+    """Return `after` with calls on lines longer than `LONGEST` spread out, where `before` had no such lines."""
     had = set(before.splitlines())
     if all(len(line) <= LONGEST or line in had for line in after.splitlines()):
         return after
     source = Source("", after)
     edits = []
-    for launch in launches_in(Scopes(source.tree)):
-        lines = range(launch.call.lineno, (launch.call.end_lineno or launch.call.lineno) + 1)
-        if any(len(source.line_text(i)) > LONGEST and source.line_text(i) not in had for i in lines):
-            text = _spread(source, launch)
+    done: set[int] = set()
+    # Outermost calls first: `ast.walk` goes level by level.
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Call) or len(node.args) + len(node.keywords) < 2:
+            continue
+        lines = set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        long = any(len(source.line_text(i)) > LONGEST and source.line_text(i) not in had for i in lines)
+        if long and not lines & done:
+            text = _spread(source, node)
             if text is not None:
-                edits.append(source.replace(launch.call, text))
+                done |= lines
+                edits.append(source.replace(node, text))
     return apply_edits(after, tuple(edits))
 
 
-def _spread(source: Source, launch: LaunchNode) -> str | None:
-    """Return a launch with all arguments on a line of their own, or, where that is too long, one on each."""
-    call = launch.call
+def _spread(source: Source, call: ast.Call) -> str | None:
+    """Return a call with all arguments on a line of their own, or, where that is too long, one on each."""
     whole = source.segment(call)
     last = source.line_text(call.end_lineno or call.lineno)
     if "#" in whole or last.rstrip().endswith(("# fmt: skip", "# noqa")):
