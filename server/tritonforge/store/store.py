@@ -17,6 +17,7 @@ from tritonforge.domain.candidate import Trial
 from tritonforge.domain.codec import CodecError, decode, encode
 from tritonforge.domain.compilation import Compilation
 from tritonforge.domain.counters import CounterAccess
+from tritonforge.domain.exchange import Exchange
 from tritonforge.domain.faults import Fault
 from tritonforge.domain.launch import Call, RecordedLaunch
 from tritonforge.domain.profile import Ceilings, Profile
@@ -75,6 +76,14 @@ class WatchedCall:
     line: int
     sources: tuple[tuple[str, str], ...]
     faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True)
+class TriedExchange:
+    """An exchange with a language model and what became of what it proposed; None where it proposed nothing."""
+
+    exchange: Exchange
+    trial: Trial | None
 
 
 class Store:
@@ -208,6 +217,21 @@ class Store:
     def trials_for(self, key: str) -> tuple[Trial, ...]:
         """Return the trials kept under `key`, in the order they were made."""
         return tuple(trial for trial, _ in reversed(self._all(Trial, "trial", key)))
+
+    def put_exchange(self, file: str, kernel: str, key: str, exchange: Exchange, trial: Trial | None) -> None:
+        """Keep an exchange about `kernel` of `file` under its id, with the trial that came of it."""
+        self._put("exchange", _subject(file, kernel), TriedExchange(exchange, trial), key)
+
+    def exchanges_for(self, file: str, kernel: str) -> tuple[TriedExchange, ...]:
+        """Return the exchanges about `kernel` of `file`, in the order in which they were made."""
+        found = [one for one, _ in self._all(TriedExchange, "exchange", _subject(file, kernel))]
+        return tuple(sorted(found, key=lambda one: one.exchange.at))
+
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """Return all exchanges, about whatever kernel, in the order in which they were made."""
+        keys = self._database.keys("exchange")
+        found = [one.exchange for key in keys for one, _ in self._all(TriedExchange, "exchange", key)]
+        return tuple(sorted(found, key=lambda one: one.at))
 
     def put_result(self, key: str, result: OptimizeResult) -> None:
         """Keep `result` under a `keys.result_key`, to answer the same question at once."""
