@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.lsp.server import LanguageServer
+
+from tritonforge.lsp.notebooks import Layout
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class Client:
         """Speak through `server`."""
         self._server = server
         self.can = Abilities()
+        self.layout: Callable[[str], Layout | None] = lambda _: None
+        """Says where the cells of a notebook are; set by who knows the documents."""
         self._waiting: set[asyncio.Task[None]] = set()
 
     def say(self, sentence: str, kind: types.MessageType = types.MessageType.Info) -> None:
@@ -100,11 +104,22 @@ class Client:
         return None if answer.applied else answer.failure_reason or "the editor refused the edit"
 
     def edits(self, uri: str, version: int | None, edits: Sequence[types.TextEdit]) -> types.WorkspaceEdit:
-        """Build an edit of one document, tied to its version where the client can check that."""
+        """Build an edit of one document, tied to its version where the client can check that.
+
+        Edits of a notebook's text become edits of its cells.
+        """
+        layout = self.layout(uri)
+        parts: list[tuple[str, int | None, Sequence[types.TextEdit]]] = [(uri, version, edits)]
+        if layout is not None:
+            parts = [(cell.uri, cell.version, own) for cell, own in layout.edits(edits)]
         if not self.can.versioned_edits:
-            return types.WorkspaceEdit(changes={uri: list(edits)})
-        document = types.OptionalVersionedTextDocumentIdentifier(uri, version)
-        return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(document, list(edits))])
+            return types.WorkspaceEdit(changes={uri: list(own) for uri, _, own in parts})
+        return types.WorkspaceEdit(
+            document_changes=[
+                types.TextDocumentEdit(types.OptionalVersionedTextDocumentIdentifier(uri, version), list(own))
+                for uri, version, own in parts
+            ]
+        )
 
     def refresh(self, *, diagnostics: bool = True) -> None:
         """Ask the client to ask again for what it shows."""

@@ -338,7 +338,9 @@ def _begin(
     state: State, run: Callable[[Job], Awaitable[str]], title: str, about: tuple[Snapshot, Kernel], *, verb: str = ""
 ) -> Answer:
     snapshot, kernel = about
-    return {"jobId": state.jobs.start(run, title=title, subject=(snapshot.uri, kernel.name), verb=verb).id}
+    document = snapshot.uri if snapshot.version is not None else None  # of a file that is not open it outlives nothing
+    subject = (snapshot.uri, kernel.name)
+    return {"jobId": state.jobs.start(run, title=title, subject=subject, verb=verb, document=document).id}
 
 
 def _runnable(state: State, given: Mapping[str, Any]) -> tuple[Snapshot, Kernel]:
@@ -378,6 +380,9 @@ def _kernel(state: State, given: Mapping[str, Any]) -> tuple[Snapshot, Kernel]:
             raise _wrong(f"{snapshot.name} defines no kernel {given['kernel']!r}.")
         return snapshot, kernel
     line = _line(given)
+    cell = snapshot.cells.of(str(given["uri"])) if snapshot.cells is not None else None
+    if line is not None and cell is not None:
+        line += cell.first
     if line is None:
         if len(kernels) > 1:
             raise _wrong(f"{snapshot.name} defines several kernels. Put the cursor into one.")

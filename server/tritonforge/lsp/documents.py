@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 from lsprotocol import types
 from pygls.uris import to_fs_path
@@ -12,10 +14,12 @@ from pygls.uris import to_fs_path
 from tritonforge.analysis import analyze
 from tritonforge.analysis.memo import Memo
 from tritonforge.domain.kernel import FileAnalysis, Kernel
+from tritonforge.lsp.notebooks import Layout, Notebooks
 from tritonforge.lsp.positions import PositionedText
 from tritonforge.store.keys import text_hash
 
 _KEPT = 32
+_DRIVE = re.compile(r"^file:///[A-Za-z]:")
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class Snapshot:
     file: str
     content: str
     analysis: FileAnalysis
+    cells: Layout | None = None
+    """Where the cells of a notebook are in its text."""
 
     @property
     def text(self) -> str:
@@ -60,50 +66,67 @@ class Documents:
         """Begin with none; positions are counted in `encoding`."""
         self.encoding = encoding
         self._open: dict[str, _Open] = {}
+        self.notebooks = Notebooks(encoding, self._held)
         self._memo = Memo()
         self._analyses: OrderedDict[tuple[str, str], FileAnalysis] = OrderedDict()
 
     @property
     def uris(self) -> tuple[str, ...]:
-        """The documents that are open."""
-        return tuple(self._open)
+        """The documents that are open; of a notebook the whole, not its cells."""
+        plain = (found.uri for found in self._open.values() if not self.notebooks.is_cell(found.uri))
+        return (*plain, *self.notebooks.uris)
+
+    def owner(self, uri: str) -> str:
+        """Return what an open document is known as: a cell by its notebook, a file by the URI it was opened under.
+
+        Clients spell one URI in several ways (`file:///c%3A/k.py`, `file:///C:/k.py`).
+        """
+        found = self._open.get(same(uri))
+        return self.notebooks.owner(found.uri if found else uri)
 
     def open(self, uri: str, version: int, text: str) -> None:
         """Take over a document that the client opened."""
-        self._open[uri] = _Open(uri, version, PositionedText(text, self.encoding))
+        self._open[same(uri)] = _Open(uri, version, PositionedText(text, self.encoding))
 
     def change(self, uri: str, version: int, changes: tuple[types.TextDocumentContentChangeEvent, ...]) -> None:
         """Apply a client's changes, in order."""
-        before = self._open.get(uri)
+        before = self._open.get(same(uri))
         positions = before.positions if before else PositionedText("", self.encoding)
         for change in changes:
             positions = positions.changed(change)
-        self._open[uri] = _Open(uri, version, positions)
+        self._open[same(uri)] = _Open(before.uri if before else uri, version, positions)
 
     def close(self, uri: str) -> None:
         """Forget a document."""
-        self._open.pop(uri, None)
+        self._open.pop(same(uri), None)
 
     def text(self, uri: str) -> str | None:
         """Return the text of an open document."""
-        found = self._open.get(uri)
+        found = self._open.get(same(uri))
         return found.positions.text if found else None
 
     def version(self, uri: str) -> int | None:
         """Return the version of an open document."""
-        found = self._open.get(uri)
+        found = self._open.get(same(uri))
         return found.version if found else None
+
+    def _held(self, uri: str) -> tuple[int, PositionedText] | None:
+        found = self._open.get(same(uri))
+        return (found.version, found.positions) if found else None
 
     def snapshot(self, uri: str, root: Path, file: str) -> Snapshot | None:
         """Return the document as it is now, called `file` in the workspace at `root`; None when it is not open."""
-        found = self._open.get(uri)
-        if found is None:
-            return None
-        content = text_hash(found.positions.text)
-        return Snapshot(
-            uri, found.version, found.positions, path_of(uri), root, file, content,
-            self._analysis(found.positions.text, content, file),
-        )  # fmt: skip
+        notebook = self.notebooks.combined(uri)
+        if notebook is not None:
+            version, positions, cells = notebook[0], notebook[1].positions, notebook[1].layout
+        else:
+            held = self._held(uri)
+            if held is None:
+                return None
+            (version, positions), cells = held, None
+        content = text_hash(positions.text)
+        analysis = self._analysis(positions.text, content, file)
+        return Snapshot(uri, version, positions, path_of(uri), root, file, content, analysis, cells)
 
     def _analysis(self, text: str, content: str, file: str) -> FileAnalysis:
         # In line: a keystroke costs little more than the parser does, which would hold the interpreter's lock in a
@@ -117,6 +140,14 @@ class Documents:
                 self._analyses.popitem(last=False)
         self._analyses.move_to_end(key)
         return found
+
+
+def same(uri: str) -> str:
+    """Return one spelling of a URI: clients differ in what they escape and in the case of drive letters."""
+    if not uri.startswith("file:"):
+        return uri
+    plain = unquote(uri)
+    return _DRIVE.sub(lambda found: found[0].lower(), plain)
 
 
 def path_of(uri: str) -> Path | None:

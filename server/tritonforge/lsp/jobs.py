@@ -32,6 +32,10 @@ class Job:
     waiting_for_turn: bool = False
     started: bool = False
     cancelled: bool = False
+    preempted: bool = False
+    """Whether it was cancelled to make room for what a person asked for."""
+    document: str | None = None
+    """The open document that it was started for, and ends with."""
     prefix: str = ""
     """Said before each step: which of several kernels it is about."""
     _last: float = 0.0
@@ -67,9 +71,11 @@ class Jobs:
         subject: tuple[str, str] = ("", ""),
         priority: int = USER,
         verb: str = "",
+        document: str | None = None,
     ) -> Job:
         """Begin a job and return it at once. `work` returns its outcome in one line."""
         job = Job(f"tritonforge-{next(self._ids)}", title, subject, priority, verb, _client=self._client)
+        job.document = document
         self._jobs[job.id] = job
         job.task = asyncio.create_task(self._run(job, work))
         job.task.add_done_callback(lambda _: self._ended(job))
@@ -104,6 +110,12 @@ class Jobs:
         """Cancel background jobs about a document."""
         for job in tuple(self._jobs.values()):
             if job.priority >= BACKGROUND and job.subject[0] == uri:
+                self.cancel(job.id)
+
+    def cancel_of(self, document: str) -> None:
+        """Cancel what was started for a document; a search keeps what it has verified."""
+        for job in tuple(self._jobs.values()):
+            if job.document == document:
                 self.cancel(job.id)
 
     def cancel_all(self) -> list[asyncio.Task[str]]:
@@ -194,7 +206,7 @@ class _Turn:
             turns.holder = job
             return
         if turns.holder is not None and turns.holder.priority > job.priority and turns.holder.task is not None:
-            turns.holder.cancelled = True
+            turns.holder.cancelled = turns.holder.preempted = True
             turns.holder.task.cancel()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         turns.waiting.append((job.priority, next(turns.order), future, job))

@@ -146,8 +146,44 @@ class Protocol(LanguageServerProtocol):
     @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
         """Forget a document."""
-        self._host.state.documents.close(params.text_document.uri)
-        self._host.state.closed(params.text_document.uri)
+        uri = self._host.state.documents.owner(params.text_document.uri)
+        self._host.state.documents.close(uri)
+        self._host.state.closed(uri)
+
+    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_OPEN)
+    def lsp_notebook_document__did_open(self, params: types.DidOpenNotebookDocumentParams) -> None:
+        """Take over a notebook with its cells."""
+        notebook, documents = params.notebook_document, self._host.state.documents
+        for cell in params.cell_text_documents:
+            documents.open(cell.uri, cell.version, cell.text)
+        documents.notebooks.open(notebook.uri, notebook.version, notebook.cells)
+        self._host.state.opened(notebook.uri)
+
+    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    def lsp_notebook_document__did_change(self, params: types.DidChangeNotebookDocumentParams) -> None:
+        """Apply changes of a notebook: its cells first, then their texts."""
+        notebook, documents = params.notebook_document, self._host.state.documents
+        change = params.change.cells
+        structure = change.structure if change is not None else None
+        for opened in (structure.did_open if structure is not None else None) or ():
+            documents.open(opened.uri, opened.version, opened.text)
+        documents.notebooks.splice(notebook.uri, notebook.version, structure.array if structure is not None else None)
+        for closed in (structure.did_close if structure is not None else None) or ():
+            documents.close(closed.uri)
+        if change is not None:
+            documents.notebooks.replace(notebook.uri, change.data or ())
+            for text in change.text_content or ():
+                documents.change(text.document.uri, text.document.version, tuple(text.changes))
+        self._host.state.changed(notebook.uri)
+
+    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    def lsp_notebook_document__did_close(self, params: types.DidCloseNotebookDocumentParams) -> None:
+        """Forget a notebook and its cells."""
+        uri, documents = params.notebook_document.uri, self._host.state.documents
+        cells = documents.notebooks.close(uri)
+        for cell in dict.fromkeys((*cells, *(one.uri for one in params.cell_text_documents))):
+            documents.close(cell)
+        self._host.state.closed(uri, cells)
 
     @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
     async def lsp_workspace__execute_command(self, params: types.ExecuteCommandParams) -> Any:  # type: ignore[override]

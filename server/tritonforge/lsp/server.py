@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,9 @@ class Server(LanguageServer):
             "tritonforge",
             __version__,
             text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
+            notebook_document_sync=types.NotebookDocumentSyncOptions(
+                [types.NotebookDocumentFilterWithCells([types.NotebookCellLanguage("python")])]
+            ),
             protocol_cls=Protocol,
             converter_factory=default_converter,
         )
@@ -123,6 +126,7 @@ def _register_features(server: Server) -> None:
         types.TEXT_DOCUMENT_DIAGNOSTIC,
         types.DiagnosticOptions(inter_file_dependencies=False, workspace_diagnostics=False, identifier="tritonforge"),
     )
+    @_in_cells(server)
     def diagnostic(params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
         from tritonforge.lsp import diagnostics
 
@@ -131,6 +135,7 @@ def _register_features(server: Server) -> None:
         return diagnostics.report(snapshot, server.state.facts, settings, params.previous_result_id)
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
+    @_in_cells(server)
     def hover(params: types.HoverParams) -> types.Hover | None:
         from tritonforge.lsp import hover
 
@@ -140,6 +145,7 @@ def _register_features(server: Server) -> None:
         return hover.hover(snapshot, server.state.facts, server.state.settings(snapshot.root), params.position)
 
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    @_in_cells(server)
     def code_lens(params: types.CodeLensParams) -> list[types.CodeLens]:
         from tritonforge.lsp import code_lens
 
@@ -151,6 +157,7 @@ def _register_features(server: Server) -> None:
         return code_lens.code_lenses(snapshot, state.facts, state.jobs, ways, trusted=trusted, previews=previews)
 
     @server.feature(types.TEXT_DOCUMENT_INLAY_HINT)
+    @_in_cells(server)
     def inlay_hint(params: types.InlayHintParams) -> list[types.InlayHint]:
         from tritonforge.lsp import inlay_hints
 
@@ -166,6 +173,7 @@ def _register_features(server: Server) -> None:
             resolve_provider=True,
         ),
     )
+    @_in_cells(server)
     def code_action(params: types.CodeActionParams) -> list[types.CodeAction | types.Command]:
         from tritonforge.lsp import code_actions
 
@@ -184,6 +192,27 @@ def _register_features(server: Server) -> None:
         data = action.data
         snapshot = server.state.snapshot(str(data.get("uri"))) if isinstance(data, Mapping) else None
         return code_actions.resolve(action, snapshot, server.state.facts, server.client)
+
+
+def _in_cells(server: Server) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+    """Let a handler that speaks of a whole notebook answer requests about one of its cells."""
+
+    def around(handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        @wraps(handler)
+        def run(params: Any) -> Any:
+            from tritonforge.lsp.notebooks import into_cell, into_notebook
+
+            documents, uri = server.state.documents, params.text_document.uri
+            layout = documents.notebooks.layout(documents.owner(uri))
+            if layout is None:
+                return handler(params)
+            cell = layout.of(uri)
+            # A cell of text, and one that was closed a moment ago, have nothing.
+            return into_cell(handler(into_notebook(params, cell)), cell) if cell is not None else None
+
+        return run
+
+    return around
 
 
 def _command(server: Server, name: str) -> Callable[..., Any]:

@@ -18,6 +18,7 @@ from tritonforge.lsp.documents import Documents, Snapshot, path_of
 from tritonforge.lsp.facts import Facts, KernelFacts, Offer, is_fresh
 from tritonforge.lsp.jobs import BACKGROUND, Job, Jobs
 from tritonforge.lsp.listing import KernelList
+from tritonforge.lsp.notebooks import into_cell
 from tritonforge.lsp.options import Options
 from tritonforge.lsp.remembering import remember
 from tritonforge.lsp.reports import Reports
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 IDLE_S = 1.5
 """Seconds without a keystroke after which known launches are compiled."""
+CLOSE_S = 1.0
+"""Seconds after which a document that was closed, and not opened again, has its jobs ended."""
 PUSH_S = 0.2
 """Seconds after a change until diagnostics are pushed to a client that cannot pull."""
 
@@ -50,6 +53,7 @@ class State:
         self.options = options
         self.client = client
         self.documents = Documents(encoding)
+        client.layout = self.documents.notebooks.layout
         self.facts = Facts()
         self.kernels = KernelList()
         self.verdicts = Verdicts()
@@ -63,7 +67,8 @@ class State:
         self._tasks: set[asyncio.Future[object]] = set()
 
     def snapshot(self, uri: str) -> Snapshot | None:
-        """Return an open document as it is now."""
+        """Return an open document as it is now; for a cell its whole notebook."""
+        uri = self.documents.owner(uri)
         root, file = self.workspaces.place(path_of(uri), uri)
         return self.documents.snapshot(uri, root, file)
 
@@ -134,27 +139,37 @@ class State:
 
     def opened(self, uri: str) -> None:
         """React to a document that was opened."""
+        uri = self.documents.owner(uri)
+        closing = self._timers.pop(("close", uri), None)
+        if closing is not None:
+            closing.cancel()  # closed and opened again at once: renamed, or of another language for a moment
         self._push(uri)
         self.look_again(uri)
 
     def changed(self, uri: str) -> None:
         """React to an edit."""
+        uri = self.documents.owner(uri)
+        if uri in self.documents.notebooks.uris and self.client.can.pulls_diagnostics:
+            # The client asks again for the cell that changed, and what was found may be in another one.
+            self._later("push", uri, PUSH_S, self.client.refresh)
         if not self.client.can.pulls_diagnostics:
             self._later("push", uri, PUSH_S, lambda: self._push(uri))
         self.jobs.cancel_background(uri)
         self.look_again(uri)
 
-    def closed(self, uri: str) -> None:
-        """React to a document that was closed."""
+    def closed(self, uri: str, cells: Sequence[str] = ()) -> None:
+        """React to a document that was closed, `cells` being those of a notebook: what was begun for it ends."""
         for kernel in self.ways_for(uri):
-            del self._ways[uri, kernel]
+            self._ways.pop((uri, kernel), None)
         for what in ("push", "idle"):
             timer = self._timers.pop((what, uri), None)
             if timer is not None:
                 timer.cancel()
         self.jobs.cancel_background(uri)
+        self._later("close", uri, CLOSE_S, lambda: self.jobs.cancel_of(uri))
         if not self.client.can.pulls_diagnostics:
-            self.client.publish(uri, None, [])
+            for one in cells or (uri,):
+                self.client.publish(one, None, [])
 
     def look_again(self, uri: str) -> None:
         """Compile the document's known launches once nobody has typed for a while."""
@@ -202,9 +217,14 @@ class State:
             return
 
         async def look(job: Job) -> str:
-            found = await self._with_launches(snapshot, unknown, job)
-            await self._find_ways(snapshot, [kernel for kernel in unknown if kernel not in found])
-            return await self._inspect(self, snapshot, found, job) if found else ""
+            try:
+                found = await self._with_launches(snapshot, unknown, job)
+                await self._find_ways(snapshot, [kernel for kernel in unknown if kernel not in found])
+                return await self._inspect(self, snapshot, found, job) if found else ""
+            except asyncio.CancelledError:
+                if job.preempted:  # by what the user asked for: it is their turn, and then this one's
+                    self.look_again(uri)
+                raise
 
         self.jobs.start(look, title=None, subject=(uri, ""), priority=BACKGROUND)
 
@@ -229,7 +249,7 @@ class State:
         now = {kernel.name: await self.ways(snapshot, kernel) for kernel in kernels}
         if now != before:
             for name in before:
-                del self._ways[snapshot.uri, name]
+                self._ways.pop((snapshot.uri, name), None)
             self._ways |= {(snapshot.uri, name): ways for name, ways in now.items()}
             self.client.refresh(diagnostics=False)
 
@@ -247,7 +267,11 @@ class State:
         snapshot = self.snapshot(uri)
         if snapshot is not None:
             found = diagnostics(snapshot, self.facts, self.settings(snapshot.root))
-            self.client.publish(uri, snapshot.version, found)
+            if snapshot.cells is None:
+                self.client.publish(snapshot.uri, snapshot.version, found)
+            else:
+                for cell in snapshot.cells.cells:
+                    self.client.publish(cell.uri, cell.version, into_cell(found, cell))
 
     def _jobs_changed(self) -> None:
         self.client.refresh(diagnostics=False)
