@@ -356,7 +356,7 @@ def test_a_memory_that_cannot_be_written_or_read_costs_time_only(file, tmp_path,
 
 
 def test_a_tensor_that_is_on_no_gpu_is_on_none():
-    assert device_info(SimpleNamespace(device=SimpleNamespace(type="cpu"))) == DeviceInfo()
+    assert device_info(SimpleNamespace(type="cpu")) == DeviceInfo()
     assert device_info(7) == DeviceInfo()
 
 
@@ -407,3 +407,43 @@ def test_it_imports_nothing_but_the_standard_library():
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True,
                           env={"PYTHONPATH": str(ROOT / "server")})  # fmt: skip
     assert done.stdout.split() == ["tritonforge"]
+
+
+COMPILED = """
+import sys
+import torch, triton
+import torch.utils._triton
+import triton.language as tl
+from tritonforge.runtime import tuned
+from tritonforge.runtime.devices import DeviceInfo
+
+torch.utils._triton.has_triton = lambda: True  # what torch finds where there is a GPU; nothing is launched here
+
+@tuned(sys.argv[1], device=lambda _: DeviceInfo("NVIDIA H200", "sm_90"))
+@triton.jit
+def scale(x_ptr, M, N, ACT: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + i, 2 * tl.load(x_ptr + i, mask=i < M), mask=i < M)
+
+def double(x):
+    y = x + 1
+    scale[lambda meta: (triton.cdiv(y.numel(), meta["BLOCK"]),)](y, y.numel(), N=64, ACT=None)
+    return y
+
+def backend(graph, inputs):
+    (launch,) = [node for node in graph.graph.nodes if "triton_kernel_wrapper" in str(node.target)]
+    from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
+    print(launch.kwargs["grid"][0][0], kernel_side_table.get_constant_args(launch.kwargs["constant_args_idx"])["BLOCK"])
+    return lambda *arguments: [arguments[0]]
+
+torch.compile(double, backend=backend, fullgraph=True)(torch.ones(4096, dtype=torch.float16))
+"""
+
+
+@pytest.mark.triton
+def test_torch_compile_takes_a_tuned_launch_into_its_graph(file, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(COMPILED))
+    done = subprocess.run([sys.executable, program, file], capture_output=True, text=True, check=False, timeout=250)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "32 128\n"

@@ -16,9 +16,8 @@ class DeviceInfo:
     arch: str | None = None
 
 
-def device_info(argument: Any) -> DeviceInfo:
-    """Return the GPU that a tensor argument is on."""
-    device = getattr(argument, "device", None)
+def device_info(device: Any) -> DeviceInfo:
+    """Return which GPU a tensor's `device` is."""
     return _of_device(device) if getattr(device, "type", None) == "cuda" else DeviceInfo()
 
 

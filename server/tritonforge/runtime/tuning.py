@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter, itemgetter
@@ -43,7 +44,7 @@ def tuned(
         measure: when sizes are launched for the first time that the file does not have, try every configuration of the
             file on that very launch and keep the fastest. Tensor arguments are saved and put back around it.
         remember: where to keep what was measured, for the next start.
-        device: tells of a tensor argument which GPU it is on.
+        device: tells of a tensor's `device` which GPU it is.
 
     Raises:
         TuningFileError: when the file cannot be used.
@@ -83,6 +84,8 @@ class Tuned:
         }
         self._run = kernel.run
         self._device = device
+        compiler = getattr(sys.modules.get("torch"), "compiler", None)
+        self._compiling: Callable[[], bool] = getattr(compiler, "is_compiling", _never)
         self._configs: dict[Any, dict[str, Any]] = {}
         self._lock = threading.Lock()
         self._remembered = Remembered(remember, self.tuning) if measure else None
@@ -109,8 +112,13 @@ class Tuned:
         self._size_order = [size for size in keys.sizes if size not in counted] + counted
         self._typed = _getter(self._order, keys.dtypes)
         self._flags = _getter(self._order, keys.flags)
-        self._placed = self._order[(*keys.dtypes, next(iter(self._order)))[0]]
-        self._needed = max((self._order[one] for one in self._key_names), default=-1) + 1
+        self._by_count = [size.endswith(_COUNTED) for size in keys.sizes]
+        self._places = [(one, self._order[one]) for one in self._key_names]
+        self._first_name = (*keys.dtypes, next(iter(self._order)))[0]
+        self._placed = self._order[self._first_name]
+        self._needed = max(self._placed, *(self._order[one] for one in self._key_names), 0) + 1
+        needed = [(one, self._defaults.get(one)) for one in list(self._order)[: self._needed]]
+        self._rest = [needed[count:] for count in range(self._needed + 1)]
         self._chosen = {one: self._order[one] for one in tuning.tunes if one in self._order}
         self._first_chosen = min(self._chosen.values(), default=len(self._order))
 
@@ -120,15 +128,20 @@ class Tuned:
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         """Launch the kernel over `grid` (with `warmup` only compile it) with what is chosen for these arguments."""
-        if self._needed <= len(args) <= self._first_chosen:
+        if self._compiling():
+            traced = {**self._pick_traced(args, kwargs), **kwargs}
+            return self.kernel[grid](*args, **traced)  # the form that torch.compile takes into its graph
+        count = len(args)
+        if count <= self._first_chosen:
+            get = kwargs.get
+            values = args if count >= self._needed else (*args, *[get(n, d) for n, d in self._rest[count]])
             try:
-                config = self._configs[self._key(args)]
+                config = self._configs[self._key(values)]
             except (KeyError, AttributeError, TypeError):  # new sizes, or arguments that are no tensors
-                pass
-            else:
-                return self._run(*args, grid=grid, warmup=warmup, **({**config, **kwargs} if kwargs else config))
-        config = self._pick(args, kwargs, grid=grid, warmup=warmup)
-        return self._run(*args, grid=grid, warmup=warmup, **{**config, **kwargs})
+                config = self._pick(args, kwargs, grid=grid, warmup=warmup)
+        else:
+            config = self._pick(args, kwargs, grid=grid, warmup=warmup)
+        return self._run(*args, grid=grid, warmup=warmup, **({**config, **kwargs} if kwargs else config))
 
     def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
         """Compile the kernel for these arguments, which may be types, as its own `warmup` does."""
@@ -136,7 +149,7 @@ class Tuned:
 
     def pick(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return what is chosen for a launch with these arguments, without launching: for hosts that compute grids."""
-        return self._pick(args, kwargs)
+        return dict(self._pick(args, kwargs))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Do what calling the kernel does."""
@@ -182,18 +195,50 @@ class Tuned:
             return {one: value for one, value in config.items() if one not in given}
         return config
 
-    def _values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    def _pick_traced(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Choose while `torch.compile` traces: with nothing but indexing here, and the rest done once, as constants.
+
+        Sizes become constants of the compiled graph, as they do for an autotuned kernel.
+        """
+        named = [args[i] if i < len(args) else kwargs.get(name, self._defaults.get(name)) for name, i in self._places]
+        count, typed = len(self.tuning.keys.sizes), len(self.tuning.keys.dtypes)
+        sizes = tuple([int(v.numel() if by else v) for v, by in zip(named[:count], self._by_count, strict=True)])
+        types = tuple([value.dtype for value in named[count : count + typed]])
+        flags = tuple(named[count + typed :])
+        device = args[self._placed].device if self._placed < len(args) else kwargs[self._first_name].device
+        config = {}
+        for name in self.tuning.tunes:
+            if name in self._chosen and self._chosen[name] < len(args):
+                continue
+            value = self._constant(name, sizes, types, flags, device)
+            if value is not None:
+                config[name] = value
+        return config
+
+    def _constant(
+        self, name: str, sizes: tuple[int, ...], types: tuple[Any, ...], flags: tuple[Any, ...], device: Any
+    ) -> Any:
+        """Return one value of the configuration: torch takes numbers and texts for constants, and no mapping."""
+        info = self._device(device)
+        entries = self.tuning.entries_for(info.name, info.arch)
+        entry = nearest(entries, sizes, [dtype_name(one) for one in types], [_plain(one) for one in flags])
+        return (entry.config if entry is not None else self.tuning.fallback).get(name)
+
+    # What `torch.compiler.assume_constant_result` does to a function: torch calls it while it traces.
+    _constant._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def _values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Any]:
         """Return the arguments in the order of the signature, as far as the key needs them."""
-        values = list(args[: max(self._needed, self._placed + 1)])
-        missing = list(self._order)[len(values) : max(self._needed, self._placed + 1)]
-        return [*values, *(kwargs[name] if name in kwargs else self._defaults.get(name) for name in missing)]
+        if len(args) >= self._needed:
+            return args
+        return (*args, *[kwargs.get(name, default) for name, default in self._rest[len(args)]])
 
     def _choose(
-        self, values: list[Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], launch: Mapping[str, Any]
+        self, values: Sequence[Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], launch: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Choose for sizes that were not seen before."""
         keys = self.tuning.keys
-        device = self._device(values[self._placed]) if values else DeviceInfo()
+        device = self._device(getattr(values[self._placed], "device", None))
         entries = self.tuning.entries_for(device.name, device.arch)
         try:
             by_name = dict(
@@ -238,6 +283,10 @@ class Tuned:
 def dtype_name(dtype: Any) -> str:
     """Return a type as `tritonforge` writes it: `float16` for `torch.float16`; empty for none."""
     return "" if dtype is None else str(dtype).rpartition(".")[2]
+
+
+def _never() -> bool:
+    return False
 
 
 _DTYPE = attrgetter("dtype")
