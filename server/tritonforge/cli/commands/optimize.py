@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import Any
 
 import click
 
+from tritonforge.cli.engines import EngineChoice, Engines, engine_options, open_engines, thinking_words
 from tritonforge.cli.report_pages import page_of, search_report
 from tritonforge.cli.running import (
     Progress,
@@ -47,6 +49,7 @@ EXIT_INTERRUPTED = 130
     "--allow-slower", type=click.FloatRange(0, 1), default=0.03, show_default=True, metavar="FRACTION",
     help="How much slower any one launch may become.",
 )  # fmt: skip
+@engine_options
 @no_run_option()
 @launch_option()
 @click.option("--apply", "apply_edits", is_flag=True, help="Write the best verified version into the file.")
@@ -83,6 +86,7 @@ async def _optimize(
     named: set[str],
     *,
     targets: tuple[str, ...],
+    engine: EngineChoice,
     budget: float,
     allow_slower: float,
     no_run: bool,
@@ -97,17 +101,20 @@ async def _optimize(
     results: list[tuple[OptimizeResult, Selected]] = []
     reports: list[KernelReport] = []
     failed = 0
-    with Progress() as progress:
+    async with AsyncExitStack() as stack:
+        progress = stack.enter_context(Progress())
+        engines = await stack.enter_async_context(open_engines(engine, workspace, progress))
         for name in targets or (None,):
             async with target(workspace, name, progress) as session:
                 for file in files:
                     for kernel in file.kernels:
                         try:
-                            result = await _one(
-                                file, kernel, workspace, session, progress,
+                            work = _one(
+                                file, kernel, workspace, session, progress, engines=engines,
                                 budget=budget, allow_slower=allow_slower, allow_run=not no_run, named=files, pin=pin,
                                 reports=reports if output_format == "html" else None,
                             )  # fmt: skip
+                            result = await engines.with_draft(file, kernel, work)
                         except (NoLaunchKnown, UsageError, JobError) as error:
                             # One kernel that cannot be run must not cost the others their result.
                             if len(files) == 1 and len(file.kernels) == 1:
@@ -148,6 +155,7 @@ async def _one(
     session: Session,
     progress: Progress,
     *,
+    engines: Engines,
     budget: float,
     allow_slower: float,
     allow_run: bool,
@@ -160,7 +168,6 @@ async def _one(
     from tritonforge.optimize import Step
     from tritonforge.optimize import optimize as search
     from tritonforge.profiling.ceilings import ceilings_of
-    from tritonforge.rewrite import default_engines
 
     workload = workspace.workload(file, allow_run=allow_run, progress=progress, named=named, pin=pin)
     subject = await workload.subject_of(kernel, session)
@@ -168,18 +175,19 @@ async def _one(
     def show(step: Step) -> None:
         count = f" {step.done}/{step.total}" if step.total else ""
         best = f" · best so far {step.best_speedup:.2f}x" if step.best_speedup else ""
-        progress.say(f"{kernel.name}: {step.stage}{count} · {step.detail}{best}")
+        progress.say(f"{kernel.name}: {step.stage}{count} · {step.detail}{best}{thinking_words(step.thinking)}")
 
     judge = yardstick(session, ceilings=await ceilings_of(session, workspace.store))
     result = await search(
         subject,
         session,
         judge,
-        default_engines(),
+        engines.begin(kernel),
         budget_s=budget,
         allow_slower=allow_slower,
         on_step=show,
     )
+    result = await engines.finished(result, subject.text)
     workspace.remember_pin(kernel, pin, result.launches)
     if reports is not None:
         reports.append(await search_report(result, subject, session))
