@@ -15,6 +15,7 @@ from tritonforge.rewrite.structural.frame import (
     rewrites,
     together,
 )
+from tritonforge.rewrite.structural.pairs import Pairs
 from tritonforge.rewrite.structural.pipelined_loops import PipelinedLoops
 from tritonforge.rewrite.structural.plain_strides import PlainStrides
 from tritonforge.rewrite.structural.relaxed_atomics import RelaxedAtomics
@@ -31,6 +32,7 @@ REWRITES: tuple[Structural, ...] = (
     PipelinedLoops(),
     Exp2Scale(),
     CausalSplit(),
+    Pairs(),
 )
 """Every structural rewrite, in the order in which they are tried when nothing is known of the bottleneck."""
 

@@ -1,9 +1,9 @@
 """A causal loop in two: blocks left of the diagonal without a mask, then those that the diagonal crosses.
 
 Preconditions: a loop from 0 over blocks of keys masks scores with `keys <= rows`, perhaps also with `keys < length`,
-and with nothing else; rows are those of a block of BLOCK_M, so that the first of them says which blocks of keys all rows
-see. Blocks are met in the same order, so rows of which a block hides everything (BLOCK_N below BLOCK_M) see first what
-they saw first before.
+and with nothing else; rows are those of a block of BLOCK_M, so that the first of them says which blocks of keys all
+rows see. Blocks are met in the same order, so rows of which a block hides everything (BLOCK_N below BLOCK_M) see first
+what they saw first before.
 """
 
 from __future__ import annotations

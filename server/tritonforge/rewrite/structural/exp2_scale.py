@@ -57,7 +57,8 @@ class _Scaled:
         """Find every variable behind the exponentials, and the products that they come from."""
         if not self.exponentials:
             raise Absent("the kernel has no exponential")
-        if not any(self.scales(n) for n in self.nodes):
+        products = [self.factor(n) for n in self.nodes if isinstance(n, cst.BinaryOperation)]
+        if not any(self.scales(n) for n in self.nodes) and not any(products):
             raise Absent("no product with a scalar stands behind the exponentials")
         waiting: list[str] = []
         for call in self.exponentials:
@@ -140,7 +141,7 @@ class _Scaled:
         if isinstance(node, cst.Float):
             return True
         known = self.text.kernel.parameter(node.value) if isinstance(node, cst.Name) else None
-        return known is not None and known.role in {"scalar", "meaning", "stride"}
+        return known is not None and known.role in {"scalar", "meaning"}
 
     def product(self, node: cst.CSTNode) -> None:
         value = node.value if isinstance(node, cst.Assign | cst.AugAssign) else None

@@ -137,9 +137,12 @@ class KernelText:
             if isinstance(name, ast.Name) and self.scopes.scope_of(name) is module
         )
 
-    def fresh(self, *wishes: str) -> str:
-        """Return the first of `wishes` that the kernel does not use; the last one numbered when it uses all."""
-        taken = self.names
+    def fresh(self, *wishes: str, but: Iterable[str] = ()) -> str:
+        """Return the first of `wishes` that the kernel does not use; the last one numbered when it uses all.
+
+        `but` are further names that are taken.
+        """
+        taken = self.names | set(but)
         for wish in wishes:
             if wish not in taken:
                 return wish
@@ -214,6 +217,13 @@ Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNod
 
 def replaced(function: cst.FunctionDef, nodes: Iterable[tuple[cst.CSTNode, Replacement]]) -> cst.FunctionDef:
     """Return `function` with other nodes in the place of some of its own; none of them lies in another."""
-    new = function.visit(_Replace({id(old): node for old, node in nodes}))
+    new = replaced_in(function, nodes)
     assert isinstance(new, cst.FunctionDef)
+    return new
+
+
+def replaced_in(node: cst.CSTNode, nodes: Iterable[tuple[cst.CSTNode, Replacement]]) -> cst.CSTNode:
+    """Return `node` with other nodes in the place of some that lie in it."""
+    new = node.visit(_Replace({id(old): other for old, other in nodes}))
+    assert isinstance(new, cst.CSTNode)
     return new
