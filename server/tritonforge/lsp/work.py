@@ -93,6 +93,7 @@ async def optimize(
         judge = yardstick(session, ceilings=await ceilings_of(session, workload.store))
         subject = workload.subject(kernel, found)
         result = await search(subject, session, judge, default_engines(), budget_s=BUDGET_S, on_step=show)
+    await asyncio.to_thread(workload.store.put_tuning, result)
     target = wording.target(session.info)
     state.facts.keep_search(snapshot.uri, result)
     state.learn(snapshot.uri, of_original(result, snapshot.text, target))

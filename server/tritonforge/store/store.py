@@ -241,6 +241,18 @@ class Store:
         """Return the result kept under `key`."""
         return self._one(OptimizeResult, "result", key)
 
+    def put_tuning(self, result: OptimizeResult) -> None:
+        """Keep what `optimize` found, to be exported; replaces what it found of the same code, launches and GPU."""
+        kernel, target = result.kernel, result.target
+        launches = sorted(launch.id for launch in result.launches)
+        archs = sorted({one.compilation.arch for one in result.assessments})
+        part = content_key("tuning", kernel.code_hash, target.gpu, archs, result.provenance, launches)
+        self._put("tuning", _subject(kernel.file, kernel.name), result, part)
+
+    def tunings_for(self, file: str, kernel: str) -> tuple[OptimizeResult, ...]:
+        """Return what `optimize` found of `kernel` of `file`, newest first; of code that has changed since, too."""
+        return tuple(result for result, _ in self._all(OptimizeResult, "tuning", _subject(file, kernel)))
+
     def put_ceilings(self, driver: str, versions: Mapping[str, str], ceilings: Ceilings) -> None:
         """Keep what was measured of the GPU that `ceilings` names, under its driver and the versions used."""
         self._put("ceilings", ceilings_key(ceilings.gpu, driver, versions), ceilings)
