@@ -1,12 +1,14 @@
 """Check every plain kernel against its reference in Triton's interpreter, at small sizes with ragged ends.
 
-    python benchmarks/suite/check.py [NAME …]
+    python benchmarks/suite/check.py [--file FILE] [NAME …]
 
-Needs torch and triton and no GPU. Two seeds for each size; a wrong result is printed and the exit code is 1.
+Needs torch and triton and no GPU. Two seeds for each size; a wrong result is printed and the exit code is 1. With
+`--file`, another version of the one kernel that is named is checked in place of the plain file.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import itertools
 import os
@@ -24,7 +26,7 @@ from triton.runtime.autotuner import Autotuner
 
 from suite.case import Case, Draw, judge, outputs_of
 from suite.cases import BY_NAME, PLAIN
-from suite.loading import plain
+from suite.loading import load, plain
 from tritonforge.worker.interpreter import bfloat16
 
 bfloat16.install()  # the interpreter by itself multiplies the bits of bf16 as if they were integers
@@ -74,14 +76,23 @@ def check(case: Case, module: ModuleType | None = None, seeds: tuple[int, ...] =
 
 def main() -> int:
     """Check the named cases, or all."""
-    names = sys.argv[1:] or [case.name for case in PLAIN]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="cases (default: all)")
+    parser.add_argument("--file", type=Path, help="check this version of the one named kernel")
+    options = parser.parse_args()
+    names = options.names or [case.name for case in PLAIN]
+    unknown = [name for name in names if name not in BY_NAME]
+    if unknown:
+        parser.error(f"no case is called {unknown[0]}; there are {', '.join(BY_NAME)}")
+    if options.file and len(names) != 1:
+        parser.error("--file is a version of one kernel: name it")
     failed = 0
     for name in names:
         began = time.perf_counter()
-        worst, problem = check(BY_NAME[name])
+        worst, problem = check(BY_NAME[name], load(options.file) if options.file else None)
         failed += bool(problem)
         said = f"wrong: {problem}" if problem else f"right, {worst:.1e}"
-        print(f"{name:24} {said}  {time.perf_counter() - began:.1f} s")
+        print(f"{name:24} {said}  {time.perf_counter() - began:.1f} s", flush=True)
     print(f"{len(names) - failed} of {len(names)} are right")
     return 1 if failed else 0
 

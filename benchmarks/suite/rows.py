@@ -104,6 +104,17 @@ def _cross_entropy_inputs(s: Sizes, new: Draw) -> tuple[Any, ...]:
     return new.uniform(s["M"], low=0.5), logits, target, torch.logsumexp(logits.float(), 1)
 
 
+def _top_k_judged(arguments: Any, outputs: Any) -> str:
+    """Say what is wrong: of equal values either may be named."""
+    (x, k), (values, indices) = arguments, outputs
+    if not torch.equal(values, torch.topk(x, k, dim=1).values):
+        return "a value is not among the largest"
+    if not torch.equal(x.gather(1, indices), values):
+        return "an index names another value"
+    ordered = indices.sort(1).values
+    return "an index is named twice" if bool((ordered[:, 1:] == ordered[:, :-1]).any()) else ""
+
+
 def _liger_softmax(x: torch.Tensor) -> Any:
     from liger_kernel.ops.softmax import _softmax_forward
 
@@ -179,7 +190,7 @@ CASES = (
         "top_k", "top_k", ("top_k_kernel",), "top-k",
         ({"M": 32768, "N": 256, "K": 8},), ({"M": 5, "N": 50, "K": 3},),
         lambda s, new: (new.normal(s["M"], s["N"]), s["K"]),
-        lambda x, k: tuple(torch.topk(x, k, dim=1)),
+        lambda x, k: tuple(torch.topk(x, k, dim=1)), judge=_top_k_judged,
         moved="4 * M * N + 12 * M * K", flops="M * N * K",
     ),
     Case(

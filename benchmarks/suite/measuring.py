@@ -1,0 +1,273 @@
+"""What runs next to the GPU for one plain kernel: references, timing side by side, results checked, comparators.
+
+Started as `python -m suite.measuring`: a server that imports torch and triton once and forks a process for each job,
+so that a broken CUDA context or a hang costs one job. Jobs come as lines of JSON on stdin; what is known is written to
+the job's file after every stage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from suite.case import Case, Draw, judge, outputs_of
+from suite.cases import BY_NAME
+from suite.comparators import Progress, Versions, triton_autotune, unguided
+from suite.loading import load
+from suite.timing import time_side_by_side
+from tritonforge.profiling.statistics import ratio_interval, summarise
+
+OURS, PLAIN = "TritonForge", "plain"
+COMPILED, MAX_AUTOTUNE = "torch.compile", "torch.compile, max-autotune"
+SAME = 1.02
+"""Times within 2 % count as the same speed."""
+CHECK_SEEDS = (101, 102)
+
+
+@dataclasses.dataclass
+class Job:
+    """What to do: `plain` and `best` are files, `versions` files of the comparators' grid with their `configs`."""
+
+    case: str
+    out: str
+    plain: str
+    best: str | None = None
+    kinds: tuple[str, ...] = ("eager", "compile", "others")
+    max_autotune: bool = False
+    versions: tuple[str, ...] = ()
+    configs: tuple[dict[str, int], ...] = ()
+    autotune: bool = False
+    ablation: bool = False
+    budget_s: float = 60.0
+    timing_s: float = 8.0
+
+
+class Found:
+    """What is known so far, on disk after every stage."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.data: dict[str, Any] = {"calls": [], "correct": {}, "comparators": {}, "errors": []}
+
+    def save(self) -> None:
+        """Write it, all or nothing."""
+        part = self._path.with_suffix(".part")
+        part.write_text(json.dumps(self.data))
+        part.replace(self._path)
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Any:
+        """Keep an error of a stage from ending the others."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - every row is published, failures included
+            said = " ".join(str(error).split())[:300]
+            self.data["errors"].append(f"{name}: {type(error).__name__}: {said}")
+            if os.environ.get("SUITE_TRACEBACK"):
+                traceback.print_exc()
+        self.save()
+
+
+def work(job: Job) -> None:
+    """Do one job."""
+    case = BY_NAME[job.case]
+    found = Found(Path(job.out))
+    torch.autograd.set_multithreading_enabled(False)  # kernels of other threads would miss their scope
+    functions = {PLAIN: getattr(load(Path(job.plain)), case.function)}
+    if job.best:
+        functions[OURS] = getattr(load(Path(job.best)), case.function)
+    with found.stage("results"):
+        _check(case, functions, found)
+    for sizes in case.full:
+        with found.stage(f"timing {dict(sizes)}"):
+            _time(case, sizes, functions, job, found)
+    if job.versions and (job.autotune or job.ablation):
+        with found.stage("comparators"):
+            _compare(case, functions, job, found)
+    found.data["complete"] = True
+    found.save()
+
+
+def _check(case: Case, functions: dict[str, Callable[..., Any]], found: Found) -> None:
+    """Compare what each version returns on inputs that nothing has seen with what is right, at full size."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    for sizes in case.full:
+        for seed in CHECK_SEEDS:
+            arguments = case.make(sizes, Draw("cuda", seed))
+            want = None if case.judge else case.right(arguments)
+            for name, function in functions.items():
+                row = found.data["correct"].setdefault(name, {"inputs": 0, "worst_error": 0.0, "problem": ""})
+                try:
+                    error, problem = judge(case, arguments, outputs_of(function(*arguments)), want)
+                except Exception as raised:  # noqa: BLE001 - a version that raises is wrong
+                    error, problem = float("inf"), f"{type(raised).__name__}: {' '.join(str(raised).split())[:200]}"
+                row["inputs"] += 1
+                row["worst_error"] = max(row["worst_error"], error if error != float("inf") else 1e30)
+                row["problem"] = row["problem"] or problem
+            del arguments, want
+            torch.cuda.empty_cache()
+
+
+def _time(case: Case, sizes: Any, functions: dict[str, Callable[..., Any]], job: Job, found: Found) -> None:
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    arguments = case.make(sizes, Draw("cuda", 0))
+    ready: dict[str, Callable[[], Any]] = {}
+    unavailable: dict[str, str] = {}
+    prepared_s: dict[str, float] = {}
+    for name, prepare in {**_versions(functions, arguments), **_references(case, job)}.items():
+        began = time.perf_counter()
+        try:
+            function = prepare(*arguments)
+            for _ in range(2):
+                function()
+            torch.cuda.synchronize()
+        except Exception as error:  # noqa: BLE001 - a reference that is not there is said to be so
+            unavailable[name] = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            continue
+        ready[name] = function
+        prepared_s[name] = round(time.perf_counter() - began, 2)
+    times = time_side_by_side(ready, case.samples, job.timing_s)
+    call: dict[str, Any] = {
+        "sizes": dict(sizes),
+        "clock": times.clock,
+        "notes": list(times.notes),
+        "times_us": {name: _summary(row) for name, row in times.samples.items()},
+        "unavailable": unavailable,
+        "prepared_s": prepared_s,
+    }
+    if OURS in times.samples:
+        call["speedup"], call["speedup_ci95"] = ratio_interval(times.samples[PLAIN], times.samples[OURS])
+    call["samples_us"] = {name: [round(v, 3) for v in times.samples[name]] for name in (PLAIN, OURS) if name in ready}
+    found.data["calls"].append(call)
+
+
+def _versions(functions: dict[str, Callable[..., Any]], _arguments: Sequence[Any]) -> dict[str, Any]:
+    def prepared(function: Callable[..., Any]) -> Any:
+        return lambda *arguments: lambda: function(*arguments)
+
+    return {name: prepared(function) for name, function in functions.items()}
+
+
+def _references(case: Case, job: Job) -> dict[str, Any]:
+    """Return the factories of the references that are wanted, by name."""
+    out: dict[str, Any] = {}
+
+    def compiled(mode: str | None) -> Any:
+        def prepare(*arguments: Any) -> Callable[[], Any]:
+            torch._dynamo.reset()  # noqa: SLF001 - the documented way to start anew
+            function = torch.compile(case.eager, mode=mode, dynamic=False)
+            return lambda: function(*arguments)
+
+        return prepare
+
+    if "eager" in job.kinds and case.timed:
+        out[case.label] = lambda *arguments: lambda: case.eager(*arguments)
+    if "others" in job.kinds:
+        out.update(case.others)
+    if "compile" in job.kinds and case.compiled:
+        out[COMPILED] = compiled(None)
+    if job.max_autotune and case.compiled:
+        # CUDA graphs only hide the host's launches, of which no time here has any.
+        out[MAX_AUTOTUNE] = compiled("max-autotune-no-cudagraphs")
+    return out
+
+
+def _compare(case: Case, functions: dict[str, Callable[..., Any]], job: Job, found: Found) -> None:
+    """Run the comparators on the first call, then time what they found beside the plain version and ours."""
+    arguments = case.make(case.full[0], Draw("cuda", 0))
+    paths = [Path(path) for path in job.versions]
+    runs: list[tuple[Progress, Versions]] = []
+    if job.autotune:
+        versions = Versions(paths, case.function)
+        runs.append((triton_autotune(versions, arguments, job.budget_s), versions))
+    if job.ablation:
+        versions = Versions(paths, case.function)  # nothing is compiled yet for this one either
+        runs.append((unguided(versions, job.configs, arguments, job.budget_s), versions))
+    for progress, versions in runs:
+        steps = progress.steps[-6:]
+        functions_now = {name: _bound(function, arguments) for name, function in functions.items()}
+        functions_now |= {f"step {i}": _bound(versions[number], arguments) for i, (_, number) in enumerate(steps)}
+        for function in functions_now.values():
+            function()
+        times = time_side_by_side(functions_now, 30, job.timing_s)
+        medians = {name: _summary(row)["median"] for name, row in times.samples.items()}
+        ours = medians.get(OURS, medians[PLAIN])
+        reached = [at for i, (at, _) in enumerate(steps) if medians[f"step {i}"] <= SAME * ours]
+        found.data["comparators"][progress.name] = {
+            "grid": progress.grid,
+            "tried": progress.tried,
+            "failed": progress.failed,
+            "seconds": round(progress.seconds, 2),
+            "stopped": progress.stopped,
+            "final_us": medians.get(f"step {len(steps) - 1}"),
+            "ours_us": ours,
+            "plain_us": medians[PLAIN],
+            "config": dict(job.configs[progress.best]) if progress.best is not None else None,
+            "same_speed_after_s": round(reached[0], 2) if reached else None,
+        }
+        found.save()
+
+
+def _bound(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[], Any]:
+    return lambda: function(*arguments)
+
+
+def _summary(samples: Sequence[float]) -> dict[str, Any]:
+    one = summarise(samples)
+    return {"median": round(one.median, 3), "ci95": [round(v, 3) for v in one.ci95], "samples": one.samples}
+
+
+def serve() -> None:
+    """Fork a process for every job; answer with a line that says how it ended."""
+    for line in sys.stdin:
+        request = json.loads(line)
+        limit = float(request.pop("limit_s"))
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            os.dup2(2, 1)  # what is printed meanwhile is no answer
+            code = 1
+            try:
+                work(Job(**request))
+                code = 0
+            except BaseException:  # noqa: BLE001 - it must not come back into the loop
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        print(json.dumps({"ended": _wait(child, limit)}), flush=True)
+
+
+def _wait(child: int, limit_s: float) -> str:
+    """Wait for a job; end it with all its processes once its time is over."""
+    ends = time.monotonic() + limit_s
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            code = os.waitstatus_to_exitcode(status)
+            ended = "" if code == 0 else f"the measuring process ended with {code}"
+            break
+        if time.monotonic() > ends:
+            ended = f"measuring took longer than {limit_s:g} s"
+            break
+        time.sleep(0.05)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    if not done:
+        os.waitpid(child, 0)
+    return ended
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,204 @@
+"""TritonForge's part of a row: the loop on one kernel, through the library, on a worker that stays warm."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tritonforge.cli.running import Progress, Workspace, open_workspace
+from tritonforge.cli.selecting import Selected, select
+from tritonforge.diagnosis.assessment import yardstick
+from tritonforge.domain.candidate import Candidate
+from tritonforge.domain.errors import NoLaunchKnown, UsageError
+from tritonforge.domain.launch import Launch
+from tritonforge.domain.messages import Program
+from tritonforge.domain.profile import Ceilings
+from tritonforge.domain.results import OptimizeResult
+from tritonforge.domain.source import apply_edits
+from tritonforge.jobs import JobError
+from tritonforge.jobs.session import Session, open_session
+from tritonforge.optimize import optimize
+from tritonforge.profiling.ceilings import ceilings_of
+from tritonforge.profiling.measuring import FINAL_SAMPLES, Samples, measure
+from tritonforge.profiling.statistics import ratio_interval, summarise
+from tritonforge.report.json_optimize import optimize_json
+from tritonforge.rewrite import default_engines
+from tritonforge.rewrite.plausibility import Facts, why_not
+from tritonforge.rewrite.rules.launch_parameters import rewrite_launch
+from tritonforge.rewrite.space import parameter_space
+from tritonforge.workload.launches import to_launch
+from tritonforge.workload.subject import Subject
+
+
+@dataclass(frozen=True)
+class Bench:
+    """An open target, the ceilings of its GPU (public figures where it has none), and how long a search may take."""
+
+    session: Session
+    ceilings: Ceilings | None
+    budget_s: float
+
+
+@dataclass(frozen=True)
+class Search:
+    """What came of one kernel. `row` is for the table; the rest is None where the loop did not come to its end."""
+
+    row: dict[str, Any]
+    result: OptimizeResult | None = None
+    subject: Subject | None = None
+
+    @property
+    def edits(self) -> tuple[Any, ...]:
+        """The edits of what is suggested."""
+        return self.result.best.trial.candidate.edits if self.result and self.result.best else ()
+
+
+@asynccontextmanager
+async def open_bench(root: Path, target: str, budget_s: float) -> Any:
+    """Open the target once for all kernels of a run; `root` is a folder whose store keeps the ceilings."""
+    workspace = open_workspace(root)
+    async with open_session(workspace.settings, target) as session:
+        ceilings = await ceilings_of(session, workspace.store)
+        judge = yardstick(session, ceilings=ceilings)
+        yield Bench(session, ceilings or (judge.ceilings if judge else None), budget_s)
+
+
+async def search(bench: Bench, paths: Sequence[str], limit_s: float) -> Search:
+    """Run the loop on the kernel that the first of `paths` names; the others may be run to find its launches."""
+    row: dict[str, Any] = {"kernel": paths[0].rpartition("::")[2]}
+    began = time.perf_counter()
+    try:
+        files = select(paths)
+        workspace = open_workspace(files[0].root)
+        subject = await asyncio.wait_for(_subject(workspace, files, bench.session), limit_s)
+        row["record_s"] = round(time.perf_counter() - began, 2)
+        judge = yardstick(bench.session, ceilings=bench.ceilings if bench.session.measures else None)
+        result = await asyncio.wait_for(
+            optimize(subject, bench.session, judge, default_engines(), budget_s=bench.budget_s), limit_s
+        )
+    except (NoLaunchKnown, UsageError, JobError) as error:
+        row |= {"failed": type(error).__name__, "reason": str(error)}
+    except TimeoutError:
+        row |= {"failed": "TimeoutError", "reason": f"it did not end within {limit_s:g} s"}
+    except Exception as error:  # noqa: BLE001 - a bug of ours is a row, too
+        row |= {"failed": f"a bug: {type(error).__name__}", "reason": " ".join(str(error).split())[:500]}
+    else:
+        row |= _told(result)
+        row["seconds"] = round(time.perf_counter() - began, 2)
+        return Search(row, result, subject)
+    row["seconds"] = round(time.perf_counter() - began, 2)
+    return Search(row)
+
+
+async def _subject(workspace: Workspace, files: tuple[Selected, ...], session: Session) -> Subject:
+    workload = workspace.workload(files[0], allow_run=True, progress=Progress(), named=files)
+    return await workload.subject_of(files[0].kernels[0], session)
+
+
+def _told(result: OptimizeResult) -> dict[str, Any]:
+    """Return what a row keeps of a result: the JSON of the command, without every trial's text."""
+    (told,) = optimize_json([result])["results"]
+    best = told["best"]
+    reasons: dict[str, int] = {}
+    for trial in told["trials"]:
+        reason = trial["reason"] or ("accepted" if trial["accepted"] else "")
+        reasons[reason] = reasons.get(reason, 0) + 1
+    return {
+        "search_s": round(result.elapsed_s, 2),
+        "stopped_because": told["stopped_because"],
+        "bottlenecks": told["bottlenecks"],
+        "launches": len(told["launches"]),
+        "baseline_us": told["baseline"]["time_us"],
+        "trials": len(told["trials"]),
+        "reasons": dict(sorted(reasons.items(), key=lambda one: -one[1])[:8]),
+        "notes": list(result.notes)[:8],
+        "best": best and {
+            "title": best["title"], "origin": best["origin"], "provenance": best["provenance"],
+            "speedup": best["speedup"], "speedup_ci95": best["speedup_ci95"], "time_us": best["time_us"],
+            "rewrites": [name for name, _ in result.best.trial.candidate.rewrites] if result.best else [],
+            "verified": bool(best["verdict"] and best["verdict"]["accepted"]), "diff": best["diff"],
+        },
+    }  # fmt: skip
+
+
+def write_edits(root: Path, edits: Sequence[Any]) -> None:
+    """Apply edits to the files of a workspace."""
+    for name in dict.fromkeys(edit.file for edit in edits):
+        path = root / name
+        with path.open(encoding="utf-8", newline="") as stream:
+            text = stream.read()
+        path.write_text(apply_edits(text, tuple(e for e in edits if e.file == name)), encoding="utf-8", newline="")
+
+
+async def time_again(bench: Bench, one: Search, original: Path, best: Path) -> dict[str, Any]:
+    """Time a shipped kernel and what became of it side by side once more, in a process of their own."""
+    assert one.subject is not None
+    assert one.result is not None
+    kernel = one.subject.kernel
+    (before, after), notes = await measure(
+        bench.session.worker,
+        [Program(str(original), one.subject.file), Program(str(best), one.subject.file)],
+        one.subject.calls,
+        kernel=kernel.name,
+        identify=lambda recorded: to_launch(kernel, recorded).id,
+        samples=FINAL_SAMPLES,
+        budget_s=15.0,
+    )
+    if before.error or after.error:
+        return {"problem": before.error or after.error}
+    counts = {launch.id: launch.count for launch in one.result.launches}
+    first, second = (Samples(s.by_launch, None, counts).total() for s in (before, after))
+    speedup, interval = ratio_interval(first, second)
+    return {
+        "speedup": speedup, "speedup_ci95": interval, "before_us": summarise(first).median,
+        "after_us": summarise(second).median, "notes": list(notes),
+    }  # fmt: skip
+
+
+def grid_of(one: Search, arch: str, most: int) -> tuple[list[tuple[dict[str, int], str]], str]:
+    """Return the versions of a plain file over the parameters that TritonForge may set, each with its text.
+
+    At most `most`, drawn at random from all plausible combinations. The second value says what the grid is, or why
+    there is none.
+    """
+    if one.subject is None or one.result is None:
+        return [], "TritonForge knows no launch of it"
+    subject, launch = one.subject, one.result.launches[0]
+    space = parameter_space(subject.kernel, launch, (), None, arch)
+    free = [p for p in space if len(p.values) > 1]
+    if not free:
+        return [], "it has no parameter that could be set"
+    combinations = list(_plausible(free, Facts.of(subject.kernel, launch, arch)))
+    chosen = combinations
+    if len(combinations) > most:
+        chosen = [combinations[i] for i in sorted(random.Random(0).sample(range(len(combinations)), most))]
+    versions, refused = [], ""
+    for values in chosen:
+        made = _version(subject, launch, values)
+        if isinstance(made, Candidate):
+            versions.append((values, apply_edits(subject.text, made.edits)))
+        else:
+            refused = refused or made.reason
+    if not versions:
+        return [], f"no version could be made: {refused}"
+    names = ", ".join(p.name for p in free)
+    left = f"; {len(chosen) - len(versions)} could not be made" if len(versions) < len(chosen) else ""
+    return versions, f"{len(versions)} of {len(combinations)} combinations of {names}{left}"
+
+
+def _plausible(free: Sequence[Any], facts: Facts) -> Iterator[dict[str, int]]:
+    for values in itertools.product(*(p.values for p in free)):
+        one = dict(zip((p.name for p in free), values, strict=True))
+        if any(one[p.name] != p.current for p in free) and why_not(one, facts) is None:
+            yield one
+
+
+def _version(subject: Subject, launch: Launch, values: dict[str, int]) -> Any:
+    return rewrite_launch(subject.kernel, {subject.file: subject.text}, values, launch)
