@@ -16,6 +16,7 @@ from tritonforge.report.text_profile import labelled, next_steps
 
 _ROWS = 8
 _NOTES = 5
+_ORIGINS = {"rule": "rules", "llm": "a language model", "both": "a language model and rules"}
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
@@ -186,6 +187,7 @@ def _suggestion(best: Suggestion, result: OptimizeResult) -> list[Line]:
     out = [
         BLANK,
         *labelled("Suggestion", wrap([Span(trial.candidate.title, "title")], width=88)),
+        *labelled("Origin", [line(_ORIGINS[trial.candidate.origin])] if trial.candidate.origin != "rule" else []),
         *labelled("Gain", [line(Span(gain, "good"), Span(certain, "muted"))]),
     ]
     times = [
