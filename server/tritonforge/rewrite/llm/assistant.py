@@ -57,7 +57,7 @@ class Assistant:
     async def finished(self, engine: LlmEngine, result: OptimizeResult, text: str) -> OptimizeResult:
         """Keep what was asked with what became of it; return the result with what the model has to say to it."""
         words, exchange = "", None
-        if not engine.over and result.stopped_because != "interrupted":
+        if not engine.unavailable and result.stopped_because != "interrupted":
             words, exchange = await explain(self._transport, engine.spending, result, text, Hiding(self._root))
         await asyncio.to_thread(self._keep, result, {**engine.exchanges, **_by_id(exchange)})
         notes = [engine.summary()] if engine.spending.rounds or engine.over else []

@@ -72,6 +72,11 @@ class LlmEngine:
         return self._gone or self.spending.over()
 
     @property
+    def unavailable(self) -> str:
+        """Why asking it anything is of no use any more; empty where it merely has proposed enough."""
+        return self._gone
+
+    @property
     def status(self) -> str:
         """How far it is."""
         return f"round {self.spending.rounds} of {self._settings.max_rounds}, {self.spending.words()}"

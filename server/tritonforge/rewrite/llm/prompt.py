@@ -55,7 +55,7 @@ def sections(
     """Return every section, in order."""
     lines = SourceText(original.source.text).lines
     name = original.entry.node.name
-    kernel = [*constant_lines(original), original.segment(original.entry)]
+    kernel = ["\n".join(constant_lines(original)), original.segment(original.entry)]
     hosts = [original.segment(one) for one in original.hosts]
     out = [
         Section("kernel", f"# The kernel {name}\n\n{_fenced(kernel, hiding)}"),
@@ -142,7 +142,7 @@ def _told_sections(told: Sequence[Told], hiding: Hiding) -> list[Section]:
 
 
 def _fenced(parts: Sequence[str], hiding: Hiding) -> str:
-    text = hiding.code("\n\n\n".join(part.strip("\n") for part in parts))
+    text = hiding.code("\n\n\n".join(part.strip("\n") for part in parts if part.strip()))
     # A fence inside the source must not end the one around it.
     mark = "```"
     while mark in text:

@@ -115,9 +115,10 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def _question(original: Original, rule: Draft, hiding: Hiding, problem: str, spending: Spending) -> Question | None:
-    source = [*constant_lines(original), original.segment(original.entry), *map(original.segment, original.hosts)]
+    functions = [original.entry, *original.hosts]
+    source = "\n\n\n".join(["\n".join(constant_lines(original)), *map(original.segment, functions)])
     parts = [
-        Section("source", f"# The source\n\n````python\n{hiding.code(chr(10).join(source))}\n````"),
+        Section("source", f"# The source\n\n````python\n{hiding.code(source)}\n````"),
         Section("wish", f"Write the launch spec that belongs above {rule.function}."),
         Section("rule", f"A first guess, whose sizes may be wrong: {hiding.words(rule.text)}"),
         Section("problem", f"Your last answer was refused: {problem}" if problem else ""),
