@@ -189,6 +189,7 @@ async def _one(
     )
     result = await engines.finished(result, subject.text)
     workspace.remember_pin(kernel, pin, result.launches)
+    workspace.store.put_tuning(result)
     if reports is not None:
         reports.append(await search_report(result, subject, session))
     return result
