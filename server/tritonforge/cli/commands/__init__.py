@@ -6,7 +6,7 @@ from importlib import import_module
 
 import click
 
-NAMES = ("analyze", "trace", "profile", "optimize", "verify", "check", "watch", "doctor", "serve")
+NAMES = ("analyze", "trace", "profile", "optimize", "verify", "check", "export", "watch", "doctor", "serve")
 """In the order of `--help`."""
 
 
