@@ -19,6 +19,7 @@ from tritonforge.rewrite.structural.pairs import Pairs
 from tritonforge.rewrite.structural.pipelined_loops import PipelinedLoops
 from tritonforge.rewrite.structural.plain_strides import PlainStrides
 from tritonforge.rewrite.structural.relaxed_atomics import RelaxedAtomics
+from tritonforge.rewrite.structural.scalar_loop import ScalarLoop
 from tritonforge.rewrite.structural.several_rows import SeveralRows
 from tritonforge.rewrite.structural.whole_row import WholeRow
 
@@ -33,6 +34,7 @@ REWRITES: tuple[Structural, ...] = (
     Exp2Scale(),
     CausalSplit(),
     Pairs(),
+    ScalarLoop(),
 )
 """Every structural rewrite, in the order in which they are tried when nothing is known of the bottleneck."""
 

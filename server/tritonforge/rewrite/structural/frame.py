@@ -19,6 +19,9 @@ from tritonforge.rewrite.structural.edits import minimal_edits
 from tritonforge.rewrite.structural.kernel_text import KernelText
 from tritonforge.rewrite.structural.layout import fitted
 
+MOST_PROGRAMS = 65_535
+"""Along y and along z of a grid (CUDA and HIP): one more, and the launch fails."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -95,6 +98,8 @@ def rewrites(rewrite: Structural, task: Task) -> Iterator[Rewritten | Refusal]:
 
 
 def _rewritten(rewrite: Structural, task: Task, change: Change) -> Rewritten:
+    if change.grid is not None and max(change.grid[1:]) > MOST_PROGRAMS:
+        raise Refused(f"the grid would be {change.grid}, and a GPU takes {MOST_PROGRAMS} programs along y and z")
     codes = {finding.code for finding in task.findings}
     texts = dict(task.texts)
     for file in {edit.file for edit in change.edits}:
