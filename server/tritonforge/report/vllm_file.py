@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from tritonforge.domain.launch import Scalar, Tensor, Value
 from tritonforge.domain.tuning import TunedLaunch
+from tritonforge.domain.tuning import Value as Fact
 from tritonforge.report.json_parts import Json
 
 CONFIG = ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "GROUP_SIZE_M", "num_warps", "num_stages")
@@ -50,7 +51,7 @@ def vllm_files(launches: Sequence[TunedLaunch]) -> tuple[tuple[VllmFile, ...], t
             refused.append(f"{one.kernel.name}: {found}")
             continue
         name, batch = found
-        files.setdefault(name, {})[batch] = {key: one.config.get(key, one.source.get(key)) for key in CONFIG}
+        files.setdefault(name, {})[batch] = {key: _values(one)[key] for key in CONFIG}
     made = (
         VllmFile(name, {str(batch): configs[batch] for batch in sorted(configs)})
         for name, configs in sorted(files.items())
@@ -62,7 +63,7 @@ def _place(one: TunedLaunch) -> tuple[str, int] | str:
     """Return the name of the file and the batch size in it, or why vLLM has no use for a launch."""
     if one.gpu is None:
         return "its configuration is only predicted, and vLLM looks for what was measured on a GPU by name"
-    missing = [name for name in CONFIG if name not in one.config and name not in _given(one)]
+    missing = [name for name in CONFIG if name not in _values(one)]
     values = dict((*one.problem.arguments, *one.problem.constexprs))
     if missing:
         return f"it has no {', '.join(missing)}, which vLLM's files hold"
@@ -73,8 +74,11 @@ def _place(one: TunedLaunch) -> tuple[str, int] | str:
     return "vLLM reads files for its fused-MoE and block-wise fp8 kernels, and this is neither"
 
 
-def _given(one: TunedLaunch) -> set[str]:
-    return {name for name, _ in (*one.launch.config.constexprs, *one.launch.config.options)}
+def _values(one: TunedLaunch) -> dict[str, Fact]:
+    """Return what the launch is to run with: what was searched over, and what else it was launched with."""
+    config = one.launch.config
+    pairs = (*one.problem.constexprs, *config.constexprs, *config.options)
+    return {name: value.value for name, value in pairs if isinstance(value, Scalar)} | dict(one.config)
 
 
 def _block_fp8(values: dict[str, Value], gpu: str) -> tuple[str, int] | str:

@@ -60,6 +60,7 @@ def export(paths: tuple[str, ...], output: Path, style: str) -> int:
 
 
 def _own(found: Sequence[TunedLaunch], output: Path) -> int:
+    from tritonforge.report import wording
     from tritonforge.report.tuned_file import tuned_document
 
     names = {one.kernel.name: one.kernel.file for one in found}
@@ -71,7 +72,8 @@ def _own(found: Sequence[TunedLaunch], output: Path) -> int:
     _write(output, document)
     predicted = sum(one.provenance == "predicted" for one in found)
     said = f", {predicted} of them predicted" if predicted else ""
-    _say(f"{output}: {len(found)} configurations of {len(names)} kernels{said}.")
+    configurations = wording.plural(len(found), "configuration")
+    _say(f"{output}: {configurations} of {wording.plural(len(names), 'kernel')}{said}.")
     return 0
 
 
