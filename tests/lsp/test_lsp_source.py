@@ -223,7 +223,9 @@ def test_wrong_arguments_are_answered_with_a_sentence(start, argument, sentence)
 def test_the_target_can_be_asked_for_and_chosen(start):
     client = start()
     client.open("matmul.py")
-    assert client.command("selectTarget") == {"target": "auto", "targets": ["auto", "offline", "local"]}
+    said = client.command("selectTarget")
+    assert (said["target"], said["targets"]) == ("auto", ["auto", "offline", "local"])
+    assert said["details"].keys() == set(said["targets"])
     assert client.command("selectTarget", target="offline")["target"] == "offline"
     with pytest.raises(LspError, match="no target 'moon'"):
         client.command("selectTarget", target="moon")
