@@ -1,4 +1,5 @@
-import type { Disposable } from "vscode";
+import { createInterface } from "node:readline";
+import type { Disposable, LogOutputChannel } from "vscode";
 import {
   CodeLensRefreshRequest,
   ExecuteCommandRequest,
@@ -13,6 +14,7 @@ import { JobProgress, REPLACED_METHOD } from "./progress.js";
 import type { ServerCommand } from "./server/source.js";
 import { SECTION } from "./settings.js";
 import { isSuggestion } from "./suggestion/address.js";
+import { LogLines } from "./ui/levels.js";
 import type { Output } from "./ui/output.js";
 import type { Board } from "./ui/overview.js";
 
@@ -66,6 +68,15 @@ class Client extends LanguageClient {
   }
 }
 
+/** Writes what the server says on its standard error into the channel, at the level it says itself. */
+function follow(stream: NodeJS.ReadableStream, channel: LogOutputChannel): void {
+  const lines = new LogLines();
+  createInterface({ input: stream, terminal: false }).on("line", (line) => {
+    const { level, text } = lines.read(line);
+    channel[level](text);
+  });
+}
+
 /** The options are asked for at each start: the library restarts a server that crashed. */
 export function createClient(
   server: ServerCommand,
@@ -84,6 +95,7 @@ export function createClient(
         { scheme: "untitled", language: "python" },
       ],
       outputChannel: output.channel,
+      stdioOptions: { stdout: follow, stderr: follow },
       traceOutputChannel: output.trace,
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       initializationOptions,

@@ -90,7 +90,10 @@ export class Session {
     if (client?.state !== State.Running) {
       return undefined;
     }
-    return client.sendRequest(ExecuteCommandRequest.method, { command, arguments: [argument] }, token);
+    const params = { command, arguments: [argument] };
+    return token === undefined
+      ? client.sendRequest(ExecuteCommandRequest.method, params) // an undefined token would be taken for a parameter
+      : client.sendRequest(ExecuteCommandRequest.method, params, token);
   }
 
   /** Ends the server; the next start is a new one. */
@@ -106,6 +109,9 @@ export class Session {
 
   private async apply(): Promise<void> {
     let resolved: Resolved;
+    if (this.wanted && this.client === undefined) {
+      this.board.setServer({ kind: "starting" }); // setting it up may take a while
+    }
     try {
       resolved = await this.resolve(this.wanted);
     } catch (error) {

@@ -35,6 +35,7 @@ test("a row says time, share, bottleneck and whether that is stale", () => {
   expect(describeRow(row)).toBe("148 µs predicted · 12 % of roofline · tile-too-small");
   expect(describeRow({ ...row, known: { ...known, stale: true } })).toMatch(/ · stale$/);
   expect(describeRow({ ...row, known: null })).toBe("not profiled yet");
+  expect(describeRow({ ...row, known: null }, false)).toBe("");
   expect(describeRow({ ...row, known: null, launches: "unknown" })).toBe("no launch known");
   expect(describeRow({ ...row, job: { jobId: "1", verb: "optimizing" } })).toBe("optimizing …");
   expect(describeRow({ ...row, known: { ...known, time: "", fraction: null, bottleneck: "", error: "bad" } })).toBe(
@@ -66,13 +67,13 @@ test("rows are grouped by file in their order", () => {
 });
 
 test("the tooltip is a table in which nothing breaks the table", () => {
-  const text = tooltipOf(row, Date.parse("2026-01-01T03:00:00Z"));
+  const text = tooltipOf(row, Date.parse("2026-01-01T03:00:00Z"), true);
   expect(text).toContain("**matmul\\_kernel**");
   expect(text).toContain("| Time | 148 µs predicted (120–180 µs) |");
   expect(text).toContain("read \\| often |");
   expect(text).toContain("| Seen | 3 h ago |");
   expect(text).not.toContain("| Suggestion |");
-  expect(tooltipOf({ ...row, known: null }, 0)).toContain("*Profile*");
+  expect(tooltipOf({ ...row, known: null }, 0, true)).toContain("*Profile*");
 });
 
 test("ages are rounded down", () => {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 
+import { LogLines } from "../src/ui/levels.js";
 import { show, type Overview } from "../src/ui/state.js";
 
 const ready: Overview = { server: { kind: "ready" }, jobs: [], target: undefined, python: undefined, trusted: true };
@@ -49,4 +50,16 @@ test("a problem is shown even while a job is listed, with its sentence in the to
 test("nothing is shown before anything needs the server, and Restricted Mode is said", () => {
   expect(show({ ...ready, server: { kind: "waiting" } })).toBeUndefined();
   expect(show({ ...ready, trusted: false })?.tooltip).toContain("Restricted Mode");
+});
+
+test("the server's log keeps its levels, and a traceback stays with its error", () => {
+  const lines = new LogLines();
+  const read = [
+    "2026-11-30 13:13:43,303 WARNING tritonforge.lsp: a message could not be read",
+    "2026-11-30 13:13:44,000 ERROR tritonforge.lsp: job 1 failed",
+    "Traceback (most recent call last):",
+    "2026-11-30 13:13:45,000 INFO tritonforge.lsp: done",
+  ].map((line) => lines.read(line));
+  expect(read.map(({ level }) => level)).toEqual(["warn", "error", "error", "info"]);
+  expect(read[0]?.text).toBe("tritonforge.lsp: a message could not be read");
 });

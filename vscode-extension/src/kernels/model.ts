@@ -58,9 +58,12 @@ export function groupByFile(rows: readonly Row[]): FileGroup[] {
 }
 
 /** What stands behind a kernel's name: `148 µs predicted · 12 % of roofline · tile-too-small`. */
-export function describeRow({ known, job, launches }: Row): string {
+export function describeRow({ known, job, launches }: Row, trusted = true): string {
   if (job) {
     return `${job.verb} …`;
+  }
+  if (known === null && !trusted) {
+    return ""; // what was recorded is not looked at
   }
   if (known === null) {
     return launches === "known" ? "not profiled yet" : "no launch known";
@@ -102,9 +105,10 @@ export function contextOf({ job, suggestion }: Row): string {
 }
 
 /** What a screen reader says of a row. */
-export function labelOf(row: Row): string {
+export function labelOf(row: Row, trusted = true): string {
   const better = row.suggestion ? `, ${row.suggestion.summary}` : "";
-  return `${row.kernel}, ${describeRow(row).replaceAll(" · ", ", ")}${better}`;
+  const description = describeRow(row, trusted).replaceAll(" · ", ", ");
+  return `${row.kernel}${description && `, ${description}`}${better}`;
 }
 
 export function percent(fraction: number): string {

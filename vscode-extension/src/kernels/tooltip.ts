@@ -1,11 +1,10 @@
 import { percent, type Row } from "./model.js";
 
 /** A row's tooltip in Markdown: a table of what is known, and what to do next. `now` tells how long ago it was. */
-export function tooltipOf({ kernel, known, suggestion, launches, job }: Row, now: number): string {
+export function tooltipOf({ kernel, known, suggestion, launches, job }: Row, now: number, trusted: boolean): string {
   const head = `**${escape(kernel)}**`;
   if (known === null) {
-    const next = launches === "known" ? "*Profile* shows what holds it back." : "*Profile* asks what to run to see a launch.";
-    return `${head}\n\n${job ? `${job.verb} …` : next}`;
+    return `${head}\n\n${job ? `${job.verb} …` : nextStep(launches, trusted)}`;
   }
   const rows: (readonly [string, string])[] = [
     ["Suggestion", suggestion ? `${suggestion.title}: ${suggestion.summary}` : ""],
@@ -20,6 +19,13 @@ export function tooltipOf({ kernel, known, suggestion, launches, job }: Row, now
   const table = rows.filter(([, value]) => value !== "").map(([name, value]) => `| ${name} | ${escape(value)} |`);
   const stale = known.stale ? "\n\n*Stale: the code has changed since.*" : "";
   return `${head}\n\n| | |\n| --- | --- |\n${table.join("\n")}${stale}`;
+}
+
+function nextStep(launches: Row["launches"], trusted: boolean): string {
+  if (!trusted) {
+    return "Trust the workspace to profile it.";
+  }
+  return launches === "known" ? "*Profile* shows what holds it back." : "*Profile* asks what to run to see a launch.";
 }
 
 /** `just now`, `5 min ago`, `3 h ago`, `2 days ago` */

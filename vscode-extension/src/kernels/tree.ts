@@ -12,6 +12,8 @@ export type Node =
   | { readonly kind: "kernel"; readonly row: Row };
 
 const QUIET_MILLISECONDS = 250;
+/** What is typed makes results stale, or adds a kernel: shown once nobody has typed for so long. */
+const TYPING_MILLISECONDS = 1000;
 const CONTEXT = "tritonforge.kernels.state";
 
 /** The Kernels view: all kernels of the workspace by file. It asks the server only while it can be seen. */
@@ -27,6 +29,7 @@ export class KernelTree implements vscode.TreeDataProvider<Node>, vscode.Disposa
   private nodes: readonly Node[] = [];
   private all: readonly Row[] = [];
   private dirty = true;
+  private typing: NodeJS.Timeout | undefined;
 
   constructor(
     private readonly session: Session,
@@ -46,6 +49,12 @@ export class KernelTree implements vscode.TreeDataProvider<Node>, vscode.Disposa
       files.onDidChange(refresh),
       files.onDidDelete(refresh),
       session.onNews(refresh),
+      vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
+        if (document.languageId === "python" && contentChanges.length > 0) {
+          clearTimeout(this.typing);
+          this.typing = setTimeout(refresh, TYPING_MILLISECONDS);
+        }
+      }),
       this.view.onDidChangeVisibility(({ visible }) => {
         if (visible) {
           session.want();
@@ -79,10 +88,11 @@ export class KernelTree implements vscode.TreeDataProvider<Node>, vscode.Disposa
   }
 
   getTreeItem(node: Node): vscode.TreeItem {
-    return node.kind === "file" ? fileItem(node.group) : kernelItem(node.row);
+    return node.kind === "file" ? fileItem(node.group) : kernelItem(node.row, vscode.workspace.isTrusted);
   }
 
   dispose(): void {
+    clearTimeout(this.typing);
     void this.loading.stop();
     this.subscriptions.forEach((subscription) => subscription.dispose());
   }
@@ -143,16 +153,16 @@ function fileItem({ uri, file, rows }: FileGroup): vscode.TreeItem {
   return item;
 }
 
-function kernelItem(row: Row): vscode.TreeItem {
+function kernelItem(row: Row, trusted: boolean): vscode.TreeItem {
   const item = new vscode.TreeItem(row.kernel);
   const { id, color } = iconOf(row);
   const { start, end } = row.range;
   item.id = `${row.uri}#${row.kernel}`;
-  item.description = describeRow(row);
+  item.description = describeRow(row, trusted);
   item.iconPath = new vscode.ThemeIcon(id, color === undefined ? undefined : new vscode.ThemeColor(color));
-  item.tooltip = new vscode.MarkdownString(tooltipOf(row, Date.now()));
+  item.tooltip = new vscode.MarkdownString(tooltipOf(row, Date.now(), trusted));
   item.contextValue = contextOf(row);
-  item.accessibilityInformation = { label: labelOf(row) };
+  item.accessibilityInformation = { label: labelOf(row, trusted) };
   item.command = {
     title: "Open",
     command: "vscode.open",

@@ -52,10 +52,10 @@ export class Health implements vscode.Disposable {
         item.text = `TritonForge ${this.version}`;
     }
     this.python.text = python?.checked ? describe(python.checked) : "Python for kernels";
-    this.python.detail = [python?.advice?.brief, python?.path].filter(Boolean).join(" · ");
+    this.python.detail = python?.checked ? "" : (python?.advice?.brief ?? "");
     this.python.severity = python?.advice
       ? vscode.LanguageStatusSeverity.Warning
       : vscode.LanguageStatusSeverity.Information;
-    this.python.command = { title: "Select Interpreter", command: "tritonforge.selectInterpreter" };
+    this.python.command = { title: "Select", command: "tritonforge.selectInterpreter" };
   }
 }
