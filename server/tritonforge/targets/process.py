@@ -97,14 +97,14 @@ class ProcessTransport:
             elif word == "start":
                 return
             elif word == "python":
-                version, _, executable = rest.partition(" ")
+                version, _, executable = plain(rest)[:200].partition(" ")
                 raise TargetUnreachable(
                     f"Target {self.target.name!r} runs Python {version} ({executable}), too old for a worker (3.10).",
                     "Name a newer interpreter that has torch and triton as the target's `python`.",
                 )
-            else:
+            elif word == "platform":  # anything else only looks like an answer
                 raise TargetUnreachable(
-                    f"Target {self.target.name!r} is no Linux machine ({rest or answer}), which Triton needs.",
+                    f"Target {self.target.name!r} is no Linux machine ({plain(rest)[:80]}), which Triton needs.",
                     "Use a container or a Linux host as target.",
                 )
 

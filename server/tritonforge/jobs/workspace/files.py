@@ -179,7 +179,7 @@ class WorkspaceFiles:
                 continue
             found += sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
         names = [name for path in found if path.is_file() and (name := self.name_of(path))]
-        return [name for name in dict.fromkeys(names) if name not in self._wanted]
+        return [name for name in dict.fromkeys(names) if name not in self._wanted or name in self.kept_back]
 
     def _module_named(self, module: str) -> list[Path]:
         parts = module.split(".")
@@ -192,9 +192,9 @@ class WorkspaceFiles:
 
     def add(self, names: Iterable[str]) -> bool:
         """Have further files sent, with what they need; tells whether any of them may be."""
-        before = len(self._wanted)
+        before = {entry.name for entry in self.entries()}
         self.want(tuple(names), {}, by_user=False)
-        return len(self._wanted) > before
+        return bool({entry.name for entry in self.entries()} - before)
 
     def note(self, names: Iterable[str]) -> str:
         """Say which of `names` are here and were not sent, and why; empty when none was kept back."""
