@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 READING = "The compiler's listings are being read, and appear here in a moment."
 UNREAD = "No call of this kernel is known any more: profile it again to read what the compiler made of it."
 CHANGED = "The code has changed since, so its listings are not read. Profile it again."
-NOTHING = "Nothing was compiled yet: profile the kernel to see what the compiler makes of it."
 NO_LAUNCH = "Profile it to see how long it takes and why. You are asked before anything is run."
 UNTRUSTED = "Trust this workspace to compile, profile and optimize its kernels."
 _KEPT = 16

@@ -17,6 +17,7 @@ _SHOWN = 0.005
 _NAMES = {"ttir": "TTIR", "ttgir": "TTGIR", "ptx": "PTX", "sass": "SASS", "amdgcn": "AMDGCN"}
 _HINT = "Choose a line on either side to see what belongs to it on the other. Arrow keys move; → and ← change sides."
 _REASONS = 3
+NOT_COMPILED = "Nothing was compiled yet. Profile the kernel to see what the compiler makes of it."
 
 
 def workspace_html(kernel: Kernel, text: str, launch: LaunchReport | None, key: str, listings: Sequence[str]) -> str:
@@ -94,7 +95,7 @@ def _why(heat: LineHeat | None, *, measured: bool) -> str:
 def _listings(launch: LaunchReport | None, key: str, listings: Sequence[str]) -> Iterator[str]:
     found = launch.listings if launch else ()
     if not found:
-        note = (launch.listings_note if launch else "") or "The compiler's listings were not asked for."
+        note = launch.listings_note if launch else NOT_COMPILED
         yield '<div class="bar-top"><b>Compiler</b></div>'
         yield f'<div class="pane"><p class="note muted">{escape(note)}</p></div>'
         return

@@ -108,7 +108,7 @@ def _kernel(report: KernelReport, index: int, render: Render, *, heading: str) -
     for number, launch in enumerate(shown):
         yield from _launch(report, launch, f"k{index}-{number}", render, several=len(shown) > 1)
     if not shown:
-        yield "<div data-launch><h3>Source</h3>"
+        yield "<div data-launch><h3>Source and what the compiler makes of it</h3>"
         yield workspace_html(kernel, report.text, None, f"k{index}-0", ())
         yield "</div>"
     if search is not None:

@@ -18,7 +18,7 @@ PREDICTED_GAIN_NEXT = "Apply the best version, and measure it on a target with a
 PREDICTED_NEXT = "Nothing was measured: profile it on a target with a GPU before you rely on these times."
 NOTHING_NEXT = "Read the findings: what is left needs another algorithm, or another launch."
 NO_CODE = "The report holds no machine code: make it with --set full, or with --section SourceCounters."
-REPORT_NEXT = "Open the kernel's file and optimize it: the hot lines are below."
+REPORT_NEXT = "Look at its hot lines below, and optimize it."
 
 
 def of_profiles(
