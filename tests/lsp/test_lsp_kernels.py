@@ -6,6 +6,7 @@ import pytest
 from lsp_client import LspError
 
 UNTRUSTED = {"trusted": False}
+NOTEBOOK = ("%time 1\nimport triton", "@triton.jit\ndef cell_kernel(p):\n    pass")
 
 
 def listed(client):
@@ -44,6 +45,27 @@ def test_an_open_document_counts_as_it_stands_and_a_changed_file_is_read_again(s
     new.unlink()
     client.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": new.as_uri(), "type": 3}]})
     assert "fresh_kernel" not in listed(client)
+
+
+def test_a_kernel_of_a_notebook_is_listed_in_its_cell(start, folder):
+    client = start(UNTRUSTED)
+    uri = (folder / "play.ipynb").as_uri()
+    cells = {f"vscode-notebook-cell:/play.ipynb#{n}": text for n, text in enumerate(NOTEBOOK)}
+    client.notify(
+        "notebookDocument/didOpen",
+        {
+            "notebookDocument": {
+                "uri": uri, "notebookType": "jupyter-notebook", "version": 1,
+                "cells": [{"kind": 2, "document": cell} for cell in cells],
+            },
+            "cellTextDocuments": [
+                {"uri": cell, "languageId": "python", "version": 1, "text": text} for cell, text in cells.items()
+            ],
+        },
+    )  # fmt: skip
+    row = listed(client)["cell_kernel"]
+    assert (row["uri"], row["cell"], row["file"]) == (uri, list(cells)[1], "play.ipynb")
+    assert text_at(NOTEBOOK[1], row["range"]) == "cell_kernel"
 
 
 def test_only_the_folder_that_is_open_is_listed_and_each_of_several(start, folder):

@@ -93,6 +93,7 @@ export function createClient(
       documentSelector: [
         { scheme: "file", language: "python" },
         { scheme: "untitled", language: "python" },
+        { scheme: "vscode-notebook-cell", language: "python" },
       ],
       outputChannel: output.channel,
       stdioOptions: { stdout: follow, stderr: follow },

@@ -118,6 +118,13 @@ export function activate(context: vscode.ExtensionContext): void {
         refresh();
       }
     }),
+    // What was missing may have been installed in a terminal meanwhile.
+    vscode.window.onDidCloseTerminal(() => void checkPython()),
+    vscode.window.onDidChangeWindowState(({ focused }) => {
+      if (focused && board.current.python?.advice !== undefined) {
+        void checkPython();
+      }
+    }),
     vscode.workspace.onDidGrantWorkspaceTrust(refresh),
     vscode.workspace.onDidChangeWorkspaceFolders(refresh),
     ...interpreters.map((source) => source.onDidChange(refresh)),

@@ -8,7 +8,7 @@ import {
 
 import { createClient, type InitializationOptions } from "./client.js";
 import { Coalesced } from "./coalesce.js";
-import { SetupFailed } from "./environment/failure.js";
+import { SetupCancelled, SetupFailed } from "./environment/failure.js";
 import type { Interpreter } from "./interpreter/source.js";
 import type { Resolved } from "./resolve.js";
 import type { ServerCommand } from "./server/source.js";
@@ -74,6 +74,7 @@ export class Session {
   /** Starts the server, anew if it runs. */
   async restart(): Promise<void> {
     this.forced = this.wanted = true;
+    this.problem = undefined; // asked for: what is wrong is said again
     await this.starting.now();
   }
 
@@ -115,11 +116,8 @@ export class Session {
     try {
       resolved = await this.resolve(this.wanted);
     } catch (error) {
-      if (!(error instanceof SetupFailed)) {
-        throw error;
-      }
       await this.stopClient();
-      this.fail({ kind: "setup", message: error.message });
+      this.fail({ kind: error instanceof SetupFailed ? "setup" : "server", message: messageOf(error) }, error);
       return;
     }
     const { server, options, interpreter } = resolved;
@@ -169,9 +167,7 @@ export class Session {
     try {
       await client.start();
     } catch (error) {
-      log.error(String(error));
-      const why = error instanceof Error ? error.message : String(error);
-      this.fail({ kind: "server", message: `The TritonForge server did not start: ${why}` });
+      this.fail({ kind: "server", message: `The TritonForge server did not start: ${messageOf(error)}` }, error);
     }
   }
 
@@ -222,12 +218,17 @@ export class Session {
   }
 
   /** Shows a problem; a toast says it once, however often the start is tried in the background. */
-  private fail(problem: Problem): void {
+  private fail(problem: Problem, error: unknown): void {
+    this.output.channel.error(messageOf(error));
     this.board.setServer({ kind: "problem", message: problem.message });
     this.news.fire();
-    if (problem.message !== this.problem) {
+    if (problem.message !== this.problem && !(error instanceof SetupCancelled)) {
       this.problem = problem.message;
       this.onProblem(problem);
     }
   }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

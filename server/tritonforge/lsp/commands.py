@@ -106,7 +106,10 @@ def apply(state: State, given: Mapping[str, Any]) -> Answer:
 def preview(state: State, given: Mapping[str, Any]) -> Answer:
     """Return the text that a suggestion leads to, to be shown beside the document."""
     snapshot, _, offer = _offered(state, given)
-    return suggestions.preview(snapshot, offer)
+    try:
+        return suggestions.preview(state, snapshot, offer)
+    except UsageError as error:
+        raise _wrong(str(error)) from error
 
 
 def verify(state: State, given: Mapping[str, Any]) -> Answer:

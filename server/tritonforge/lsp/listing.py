@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from tritonforge.lsp import suggestions
 from tritonforge.lsp.closed import text_of
 from tritonforge.lsp.documents import path_of
 from tritonforge.lsp.facts import state_of
+from tritonforge.lsp.notebooks import Layout
 from tritonforge.lsp.positions import PositionedText
 from tritonforge.lsp.remembering import preferred, seen_of
 from tritonforge.report import wording
@@ -43,6 +45,8 @@ class Listed:
     code_hash: str
     site_hashes: tuple[str, ...]
     specified: bool
+    cell: str | None = None
+    """The cell of a notebook that `where` speaks of."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,18 @@ class KernelList:
 
 def _of_open(state: State, uri: str) -> tuple[Listed, ...]:
     snapshot = state.snapshot(uri)
-    return _listed(snapshot.analysis, snapshot.positions) if snapshot is not None else ()
+    if snapshot is None:
+        return ()
+    listed = _listed(snapshot.analysis, snapshot.positions)
+    return listed if snapshot.cells is None else tuple(_in_cell(kernel, snapshot.cells) for kernel in listed)
+
+
+def _in_cell(kernel: Listed, cells: Layout) -> Listed:
+    cell = cells.at(kernel.where.start.line)
+    if cell is None:
+        return kernel
+    start, end = (types.Position(at.line - cell.first, at.character) for at in (kernel.where.start, kernel.where.end))
+    return dataclasses.replace(kernel, where=types.Range(start, end), cell=cell.uri)
 
 
 def _stamps(state: State, folder: Path) -> dict[Path, Stamp]:
@@ -170,6 +185,7 @@ def _rows(state: State, place: _Place, listed: tuple[Listed, ...], known: _Known
         yield {
             "uri": place.uri,
             "file": place.file,
+            "cell": kernel.cell,
             "kernel": kernel.name,
             "range": {
                 "start": {"line": kernel.where.start.line, "character": kernel.where.start.character},

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from lsprotocol import types
+
+from tritonforge.domain.errors import UsageError
 from tritonforge.domain.source import apply_edits
 from tritonforge.lsp import summary
 from tritonforge.lsp.documents import Snapshot, path_of
 from tritonforge.lsp.facts import Offer
+from tritonforge.lsp.notebooks import Layout
+from tritonforge.lsp.positions import PositionedText
 
 if TYPE_CHECKING:
     from tritonforge.lsp.state import State
@@ -24,16 +29,33 @@ def address(uri: str, offer: Offer) -> str:
     return f"{SCHEME}:{quote(path.as_posix() if path else 'suggestion.py')}?{query}"
 
 
-def preview(snapshot: Snapshot, offer: Offer) -> dict[str, Any]:
-    """Return what a diff editor needs; `text` is null when the code has changed since the suggestion was verified."""
+def preview(state: State, snapshot: Snapshot, offer: Offer) -> dict[str, Any]:
+    """Return what a diff editor needs; `text` is null when the code has changed since the suggestion was verified.
+
+    Of a notebook, `uri` and `text` are the changed cell's.
+
+    Raises:
+        UsageError: several cells change, which no diff editor shows.
+    """
     edits = offer.edits_for(snapshot)
-    return {
-        "uri": snapshot.uri,
-        "kernel": offer.kernel.name,
-        "suggestion": offer.id,
-        **brief(offer),
-        "text": None if edits is None else apply_edits(snapshot.text, edits),
-    }
+    uri, text = snapshot.uri, None if edits is None else apply_edits(snapshot.text, edits)
+    if edits is not None and snapshot.cells is not None:
+        uri, text = _cell(state, snapshot.cells, [snapshot.positions.edit(edit) for edit in edits])
+    return {"uri": uri, "kernel": offer.kernel.name, "suggestion": offer.id, **brief(offer), "text": text}
+
+
+def _cell(state: State, cells: Layout, edits: Sequence[types.TextEdit]) -> tuple[str, str | None]:
+    changed = cells.edits(edits)
+    if len(changed) != 1:
+        raise UsageError("The suggestion changes several cells.", "Apply it to look at it; undo takes it back.")
+    [(cell, own)] = changed
+    text = state.documents.text(cell.uri)
+    if text is None:
+        return cell.uri, None
+    positions = PositionedText(text, state.documents.encoding)
+    for edit in sorted(own, key=lambda edit: (edit.range.start.line, edit.range.start.character), reverse=True):
+        positions = positions.changed(types.TextDocumentContentChangePartial(edit.range, edit.new_text))
+    return cell.uri, positions.text
 
 
 def brief(offer: Offer) -> dict[str, Any]:
@@ -47,6 +69,7 @@ def brief(offer: Offer) -> dict[str, Any]:
 
 def discard(state: State, uri: str, kernel: str, suggestion: object) -> Mapping[str, Any]:
     """Forget an offer, unless there is another one by now."""
+    uri = state.documents.owner(uri)
     offer = state.facts.offered(uri, kernel)
     if offer is None or suggestion not in (None, offer.id):
         return {"discarded": False}

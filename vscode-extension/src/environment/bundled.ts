@@ -6,7 +6,7 @@ import { mayRun } from "../server/sources.js";
 import type { ServerCommand, Surroundings } from "../server/source.js";
 import type { Output } from "../ui/output.js";
 import { createEnvironment } from "./create.js";
-import { SetupFailed } from "./failure.js";
+import { SetupCancelled, SetupFailed } from "./failure.js";
 import { findBundled, pythonIn, SERVE, type Bundled } from "./layout.js";
 import { choosePython, OLDEST, type Python } from "./python.js";
 import { runProcess } from "./run.js";
@@ -65,7 +65,7 @@ export class BundledServer {
       },
     );
     if (folder === undefined) {
-      throw new SetupFailed("The setup was cancelled.");
+      throw new SetupCancelled("The setup was cancelled. Restart the server to set it up.");
     }
     log.info(`The server is set up in ${folder}`);
     return this.command(folder);

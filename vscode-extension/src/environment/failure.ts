@@ -1,6 +1,9 @@
 /** Why an environment could not be made, as one or two sentences for the user: what is missing, and the mend. */
 export class SetupFailed extends Error {}
 
+/** The user did not want it now; nobody has to be told. */
+export class SetupCancelled extends SetupFailed {}
+
 const TABLE: readonly (readonly [RegExp, (match: RegExpExecArray, python: string) => string])[] = [
   [
     /No module named '?(venv|ensurepip)|ensurepip is not available/,

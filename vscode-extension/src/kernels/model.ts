@@ -24,6 +24,8 @@ export interface Position {
 export interface Row {
   readonly uri: string;
   readonly file: string;
+  /** The cell of a notebook that the range speaks of. */
+  readonly cell?: string | null;
   readonly kernel: string;
   readonly range: { readonly start: Position; readonly end: Position };
   readonly launches: "known" | "unknown";

@@ -167,7 +167,7 @@ function kernelItem(row: Row, trusted: boolean): vscode.TreeItem {
     title: "Open",
     command: "vscode.open",
     arguments: [
-      vscode.Uri.parse(row.uri),
+      vscode.Uri.parse(row.cell ?? row.uri),
       { selection: new vscode.Range(start.line, start.character, end.line, end.character) },
     ],
   };

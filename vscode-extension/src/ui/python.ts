@@ -8,6 +8,8 @@ import { check, type Checked } from "../interpreter/check.js";
 import type { Session } from "../session.js";
 import type { Board } from "./overview.js";
 
+const RECHECK_MILLISECONDS = 5000;
+
 const BUTTONS: Readonly<Record<Remedy, string>> = {
   select: "Select Interpreter",
   install: "Install in Terminal",
@@ -62,6 +64,11 @@ export class PythonCheck {
     if (answer === undefined) {
       answer = check(path, runProcess, homedir());
       this.answers.set(path, answer);
+      void answer.then((checked) => {
+        if (!checked?.torch || !checked.triton) {
+          setTimeout(() => this.answers.delete(path), RECHECK_MILLISECONDS); // it may be installed meanwhile
+        }
+      });
     }
     return answer;
   }
