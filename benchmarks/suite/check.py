@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import torch
 from triton.runtime.autotuner import Autotuner
 
-from suite.case import Case, Draw, judge, outputs_of
+from suite.case import Case, Draw, difference, judge, outputs_of, plain_call
 from suite.cases import BY_NAME, PLAIN
 from suite.loading import load, plain
 from tritonforge.worker.interpreter import bfloat16
@@ -74,6 +74,32 @@ def check(case: Case, module: ModuleType | None = None, seeds: tuple[int, ...] =
     return worst, ""
 
 
+def check_references(case: Case, seed: int = 0) -> tuple[list[str], str]:
+    """Run the references of a case that run without a GPU; returns their names, and which one is wrong if any is.
+
+    A reference may return less than the kernel (a loss without its log-sum-exp), and in a type of its own.
+    """
+    factories = {case.label: plain_call(case.eager)} if case.timed else {}
+    factories |= {name: one for name, one in case.others.items() if name.startswith(("torch", "PyTorch", "cuBLAS"))}
+    ran = []
+    for name, prepare in factories.items():
+        arguments = case.make(case.small[0], Draw("cpu", seed))
+        try:
+            got = outputs_of(prepare(*arguments)())
+        except (RuntimeError, NotImplementedError):
+            continue  # the CPU lacks it, or asks for sizes that are whole multiples of something
+        ran.append(name)
+        if case.judge is not None:
+            problem = case.judge(arguments, got)
+        else:
+            pairs = zip(got, case.right(arguments), strict=False)
+            compared = [difference(one, other, case.tolerance) for one, other in pairs]
+            problem = "" if all(good for _, good in compared) else f"off by {max(error for error, _ in compared):.3g}"
+        if problem:
+            return ran, f"{name}: {problem}"
+    return ran, ""
+
+
 def main() -> int:
     """Check the named cases, or all."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -90,8 +116,11 @@ def main() -> int:
     for name in names:
         began = time.perf_counter()
         worst, problem = check(BY_NAME[name], load(options.file) if options.file else None)
+        references: list[str] = []
+        if not problem and not options.file:
+            references, problem = check_references(BY_NAME[name])
         failed += bool(problem)
-        said = f"wrong: {problem}" if problem else f"right, {worst:.1e}"
+        said = f"wrong: {problem}" if problem else f"right, {worst:.1e}, {len(references)} references agree"
         print(f"{name:24} {said}  {time.perf_counter() - began:.1f} s", flush=True)
     print(f"{len(names) - failed} of {len(names)} are right")
     return 1 if failed else 0

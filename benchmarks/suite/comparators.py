@@ -49,19 +49,31 @@ class Progress:
 
 
 class Versions:
-    """Versions of a file by number, loaded when first needed."""
+    """Versions of a file by number, made and loaded when they are first needed."""
 
-    def __init__(self, paths: Sequence[Path], function: str) -> None:
-        self._paths, self._function = paths, function
+    def __init__(self, space: Any, folder: Path, function: str) -> None:
+        self._space, self._folder, self._function = space, folder, function
         self._loaded: dict[int, Callable[..., Any]] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def configs(self) -> Sequence[Config]:
+        """The parameters of each version."""
+        return self._space.configs  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
-        return len(self._paths)
+        return len(self._space.configs)
 
     def __getitem__(self, number: int) -> Callable[..., Any]:
-        """Return the host function of a version."""
+        """Return the host function of a version.
+
+        Raises:
+            ValueError: when no edit makes it.
+        """
         if number not in self._loaded:
-            self._loaded[number] = getattr(load(self._paths[number]), self._function)
+            path = self._folder / f"version_{number}.py"
+            path.write_text(self._space.version(number), encoding="utf-8")
+            self._loaded[number] = getattr(load(path), self._function)
         return self._loaded[number]
 
 
@@ -69,9 +81,10 @@ def triton_autotune(
     versions: Versions,
     arguments: Sequence[Any],
     seconds: float,
+    most: int = 100,
     do_bench: Callable[..., Any] | None = None,
 ) -> Progress:
-    """Let Triton's own autotuner choose among the versions, in their order, with its own way of timing.
+    """Let Triton's own autotuner choose among the first `most` versions, in their order, with its own way of timing.
 
     It is `triton.autotune` itself, over a kernel-like object whose one parameter is the number of the version: a kernel
     whose host code computes sizes from its tiles could not be decorated without a rewrite by hand. Once `seconds` have
@@ -80,7 +93,8 @@ def triton_autotune(
     import triton
     from triton.runtime.errors import OutOfResources
 
-    progress = Progress("triton.autotune", len(versions))
+    count = min(most, len(versions))
+    progress = Progress("triton.autotune", count)
     began = time.perf_counter()
     late = []
 
@@ -100,7 +114,7 @@ def triton_autotune(
                 progress.failed += 1
                 raise OutOfResources(1, 0, f"{type(error).__name__}") from error
 
-    configs = [triton.Config({"version": i}) for i in range(len(versions))]
+    configs = [triton.Config({"version": i}) for i in range(count)]
     more = {"do_bench": do_bench} if do_bench else {}
     tuner = triton.autotune(configs=configs, key=[], **more)(Chosen())
     bench = tuner._bench  # noqa: SLF001 - its measurements are the point
@@ -125,7 +139,6 @@ def triton_autotune(
 
 def unguided(
     versions: Versions,
-    configs: Sequence[Config],
     arguments: Sequence[Any],
     seconds: float,
     measure: Callable[[Callable[[], Any]], float] | None = None,
@@ -143,6 +156,7 @@ def unguided(
         return _drawn(versions, arguments, seconds, measure, seed)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     progress = Progress("Optuna (TPE), unguided", len(versions))
+    configs = versions.configs
     numbers = {tuple(sorted(config.items())): i for i, config in enumerate(configs)}
     names = {name: sorted({config[name] for config in configs}) for name in configs[0]}
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=False))
@@ -154,7 +168,7 @@ def unguided(
         trial = study.ask()
         chosen = {name: trial.suggest_categorical(name, values) for name, values in names.items()}
         number = numbers.get(tuple(sorted(chosen.items())))
-        if number is None:  # not in the grid: no version could be made of it
+        if number is None:  # left out of the grid as implausible
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
             continue
         if number not in known:
@@ -163,7 +177,10 @@ def unguided(
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
         else:
             study.tell(trial, known[number])
-    return _ended(progress, began, seconds, all_tried=len(known) == len(versions))
+    _ended(progress, began, seconds, all_tried=len(known) == len(versions))
+    if progress.seconds < seconds and len(known) < len(versions):
+        progress.stopped = "it asks for nothing new"
+    return progress
 
 
 def _drawn(

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import pickle
 import signal
 import sys
 import time
@@ -28,7 +29,7 @@ from suite.loading import load
 from suite.timing import time_side_by_side
 from tritonforge.profiling.statistics import ratio_interval, summarise
 
-OURS, PLAIN = "TritonForge", "plain"
+OURS, PLAIN, OFFLINE = "TritonForge", "plain", "TritonForge, offline"
 COMPILED, MAX_AUTOTUNE = "torch.compile", "torch.compile, max-autotune"
 SAME = 1.02
 """Times within 2 % count as the same speed."""
@@ -37,16 +38,21 @@ CHECK_SEEDS = (101, 102)
 
 @dataclasses.dataclass
 class Job:
-    """What to do: `plain` and `best` are files, `versions` files of the comparators' grid with their `configs`."""
+    """What to do.
+
+    `plain`, `best` and `offline` (what was suggested without a GPU) are files; `space` is the file of a pickled `Space`
+    for the comparators, of which `triton.autotune` gets `grid` versions.
+    """
 
     case: str
     out: str
     plain: str
     best: str | None = None
+    offline: str | None = None
     kinds: tuple[str, ...] = ("eager", "compile", "others")
     max_autotune: bool = False
-    versions: tuple[str, ...] = ()
-    configs: tuple[dict[str, int], ...] = ()
+    space: str | None = None
+    grid: int = 100
     autotune: bool = False
     ablation: bool = False
     budget_s: float = 60.0
@@ -87,12 +93,14 @@ def work(job: Job) -> None:
     functions = {PLAIN: getattr(load(Path(job.plain)), case.function)}
     if job.best:
         functions[OURS] = getattr(load(Path(job.best)), case.function)
+    if job.offline:
+        functions[OFFLINE] = getattr(load(Path(job.offline)), case.function)
     with found.stage("results"):
         _check(case, functions, found)
     for sizes in case.full:
         with found.stage(f"timing {dict(sizes)}"):
             _time(case, sizes, functions, job, found)
-    if job.versions and (job.autotune or job.ablation):
+    if job.space and (job.autotune or job.ablation):
         with found.stage("comparators"):
             _compare(case, functions, job, found)
     found.data["complete"] = True
@@ -186,14 +194,16 @@ def _references(case: Case, job: Job) -> dict[str, Any]:
 def _compare(case: Case, functions: dict[str, Callable[..., Any]], job: Job, found: Found) -> None:
     """Run the comparators on the first call, then time what they found beside the plain version and ours."""
     arguments = case.make(case.full[0], Draw("cuda", 0))
-    paths = [Path(path) for path in job.versions]
+    assert job.space is not None
+    space = pickle.loads(Path(job.space).read_bytes())
+    folder = Path(job.space).parent / "versions"
     runs: list[tuple[Progress, Versions]] = []
     if job.autotune:
-        versions = Versions(paths, case.function)
-        runs.append((triton_autotune(versions, arguments, job.budget_s), versions))
+        versions = Versions(space, folder / "autotune", case.function)
+        runs.append((triton_autotune(versions, arguments, job.budget_s, job.grid), versions))
     if job.ablation:
-        versions = Versions(paths, case.function)  # nothing is compiled yet for this one either
-        runs.append((unguided(versions, job.configs, arguments, job.budget_s), versions))
+        versions = Versions(space, folder / "unguided", case.function)  # of this one nothing is compiled yet either
+        runs.append((unguided(versions, arguments, job.budget_s), versions))
     for progress, versions in runs:
         steps = progress.steps[-6:]
         functions_now = {name: _bound(function, arguments) for name, function in functions.items()}
@@ -213,7 +223,7 @@ def _compare(case: Case, functions: dict[str, Callable[..., Any]], job: Job, fou
             "final_us": medians.get(f"step {len(steps) - 1}"),
             "ours_us": ours,
             "plain_us": medians[PLAIN],
-            "config": dict(job.configs[progress.best]) if progress.best is not None else None,
+            "config": dict(versions.configs[progress.best]) if progress.best is not None else None,
             "same_speed_after_s": round(reached[0], 2) if reached else None,
         }
         found.save()

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from suite.case import Case, Draw, Sizes
+from suite.case import Case, Draw, Sizes, plain_call
 
 BF16, FP16, FP8 = torch.bfloat16, torch.float16, torch.float8_e4m3fn
 
@@ -156,7 +156,8 @@ CASES = (
         "matmul_split_k", "matmul_split_k", ("split_k_kernel",), "matmul",
         ({"M": 256, "N": 1024, "K": 16384},), ({"M": 40, "N": 70, "K": 300},),
         lambda s, new: (new.normal(s["M"], s["K"], dtype=FP16), new.normal(s["K"], s["N"], dtype=FP16)),
-        lambda a, b: (a @ b).float(), label=CUBLAS, peak="fp16", oracle=_matmul_cublas,
+        _matmul_cublas, label="cuBLAS (torch.matmul, result in fp16)", peak="fp16",
+        others={"cuBLAS (torch.mm, result in fp32)": plain_call(lambda a, b: torch.mm(a, b, out_dtype=torch.float32))},
         moved="2 * (M * K + K * N) + 4 * M * N", flops=PRODUCT,
     ),
     Case(

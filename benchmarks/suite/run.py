@@ -14,6 +14,7 @@ import asyncio
 import datetime as dt
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -22,16 +23,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from suite.case import Case
 from suite.cases import PLAIN as PLAIN_CASES
 from suite.loading import PLAIN
-from suite.searching import Bench, Search, grid_of, open_bench, search, time_again, write_edits
+from suite.searching import Bench, Search, Space, open_bench, search, space_of, time_again, write_edits
 from suite.shipped import SHIPPED, Shipped
 from suite.workspace import plain_workspace, shipped_workspace
 
+HERE = Path(__file__).resolve().parent
 KINDS = ("eager", "compile", "others")
 SCHEMA = "tritonforge-suite/1"
 
@@ -105,18 +106,24 @@ async def plain_row(bench: Bench, case: Case, folder: Path, options: argparse.Na
     if not bench.session.measures:
         if improved:
             row["checked_small"] = interpreted(case, file)
+            row["text"] = file.read_text(encoding="utf-8")
         return row
     job: dict[str, Any] = {
         "case": case.name, "out": str(folder / "measured.json"), "plain": str(PLAIN / f"{case.name}.py"),
         "best": str(file) if improved else None, "kinds": options.references, "max_autotune": options.max_autotune,
         "autotune": options.autotune, "ablation": options.ablation, "budget_s": options.comparator_budget,
     }  # fmt: skip
+    suggested = options.offline.get(case.name)
+    if suggested:
+        (folder / "offline.py").write_text(suggested, encoding="utf-8")
+        job["offline"] = str(folder / "offline.py")
     limit = 150.0
     if options.autotune or options.ablation:
-        versions, said = comparator_grid(case, searches, bench, options.grid)
-        row["grid"] = said
-        job["versions"] = write_versions(folder, case.name, versions)
-        job["configs"] = [values for values, _ in versions]
+        space, row["grid"] = comparator_space(case, searches, bench)
+        job["grid"] = options.grid
+        if space is not None:
+            (folder / "space.pickle").write_bytes(pickle.dumps(space))
+            job["space"] = str(folder / "space.pickle")
         limit += 2 * options.comparator_budget + 60.0
     row["measured"] = await asyncio.to_thread(measurer.run, job, limit)
     return row
@@ -135,23 +142,11 @@ def roofline(case: Case, sizes: Any, bench: Bench) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def comparator_grid(case: Case, searches: list[Search], bench: Bench, most: int) -> Any:
-    """Return the versions that the comparators choose among, and what they are or why there are none."""
+def comparator_space(case: Case, searches: list[Search], bench: Bench) -> tuple[Space | None, str]:
+    """Return what the comparators choose from, and what it is or why there is none."""
     if len(case.kernels) != 1:
-        return [], "it has two kernels, which no single grid covers"
-    return grid_of(searches[0], bench.session.arch, most)
-
-
-def write_versions(folder: Path, name: str, versions: Any) -> list[str]:
-    """Write versions of a file side by side; returns their paths."""
-    where = folder / "versions"
-    where.mkdir(exist_ok=True)
-    paths = []
-    for number, (_, text) in enumerate(versions):
-        path = where / f"{name}_{number}.py"
-        path.write_text(text, encoding="utf-8")
-        paths.append(str(path))
-    return paths
+        return None, "it has two kernels, which no single grid covers"
+    return space_of(searches[0], bench.session.arch)
 
 
 def interpreted(case: Case, file: Path) -> dict[str, Any]:
@@ -197,6 +192,13 @@ def already(path: Path, target: str) -> set[str]:
         if row.get("name") and row.get("target") == target:
             names.add(row["name"])
     return names
+
+
+def suggestions(path: Path) -> dict[str, str]:
+    """Return what an earlier run with `--target offline` suggested: the text of each file that it would change."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines if line.strip()]
+    return {row["name"]: row["text"] for row in rows if row.get("text") and row.get("target") == "offline"}
 
 
 def append(path: Path, row: dict[str, Any]) -> None:
@@ -324,15 +326,22 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--autotune", action="store_true", help="beside it: triton.autotune over the same grid")
     out.add_argument("--max-autotune", action="store_true", help="beside it: torch.compile with max-autotune")
     out.add_argument("--ablation", action="store_true", help="beside it: the same space without guidance")
+    out.add_argument(
+        "--measure-offline",
+        type=Path,
+        metavar="ROWS",
+        help="beside it: what these rows of an offline run suggest",
+    )
     out.add_argument("--comparators", action="store_true", help="all three")
     out.add_argument("--comparator-budget", type=float, default=90.0, metavar="SECONDS", help="of each of them")
-    out.add_argument("--grid", type=int, default=100, metavar="N", help="at most so many versions in the grid")
+    out.add_argument("--grid", type=int, default=100, metavar="N", help="at most so many versions for triton.autotune")
     return out  # fmt: skip
 
 
 def main() -> int:
     """Read the command line and run."""
     options = parser().parse_args()
+    options.offline = suggestions(options.measure_offline) if options.measure_offline else {}
     if options.comparators:
         options.autotune = options.max_autotune = options.ablation = True
     unknown = set(options.references) - set(KINDS)

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Any
 from tritonforge.cli.running import Progress, Workspace, open_workspace
 from tritonforge.cli.selecting import Selected, select
 from tritonforge.diagnosis.assessment import yardstick
-from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.errors import NoLaunchKnown, UsageError
 from tritonforge.domain.launch import Launch
 from tritonforge.domain.messages import Program
@@ -29,7 +28,7 @@ from tritonforge.profiling.ceilings import ceilings_of
 from tritonforge.profiling.measuring import FINAL_SAMPLES, Samples, measure
 from tritonforge.profiling.statistics import ratio_interval, summarise
 from tritonforge.report.json_optimize import optimize_json
-from tritonforge.rewrite import default_engines
+from tritonforge.rewrite import Refusal, default_engines
 from tritonforge.rewrite.plausibility import Facts, why_not
 from tritonforge.rewrite.rules.launch_parameters import rewrite_launch
 from tritonforge.rewrite.space import parameter_space
@@ -162,43 +161,50 @@ async def time_again(bench: Bench, one: Search, original: Path, best: Path) -> d
     }  # fmt: skip
 
 
-def grid_of(one: Search, arch: str, most: int) -> tuple[list[tuple[dict[str, int], str]], str]:
-    """Return the versions of a plain file over the parameters that TritonForge may set, each with its text.
+@dataclass(frozen=True)
+class Space:
+    """What the comparators choose from: every plausible combination of the parameters that TritonForge may set.
 
-    At most `most`, drawn at random from all plausible combinations. The second value says what the grid is, or why
-    there is none.
+    `configs` in a random order that is always the same. Versions are made by the edits that TritonForge would make.
     """
+
+    subject: Subject
+    launch: Launch
+    configs: tuple[dict[str, int], ...]
+
+    def version(self, number: int) -> str:
+        """Return the text of the file with a combination.
+
+        Raises:
+            ValueError: when no edit sets these values.
+        """
+        subject = self.subject
+        made = rewrite_launch(subject.kernel, {subject.file: subject.text}, self.configs[number], self.launch)
+        if isinstance(made, Refusal):
+            raise ValueError(made.reason)
+        return apply_edits(subject.text, made.edits)
+
+
+def space_of(one: Search, arch: str) -> tuple[Space | None, str]:
+    """Return the space of a plain kernel; the second value says what it is, or why there is none."""
     if one.subject is None or one.result is None:
-        return [], "TritonForge knows no launch of it"
-    subject, launch = one.subject, one.result.launches[0]
-    space = parameter_space(subject.kernel, launch, (), None, arch)
-    free = [p for p in space if len(p.values) > 1]
+        return None, "TritonForge knows no launch of it"
+    kernel, launch = one.subject.kernel, one.result.launches[0]
+    free = [p for p in parameter_space(kernel, launch, (), None, arch) if len(p.values) > 1]
     if not free:
-        return [], "it has no parameter that could be set"
-    combinations = list(_plausible(free, Facts.of(subject.kernel, launch, arch)))
-    chosen = combinations
-    if len(combinations) > most:
-        chosen = [combinations[i] for i in sorted(random.Random(0).sample(range(len(combinations)), most))]
-    versions, refused = [], ""
-    for values in chosen:
-        made = _version(subject, launch, values)
-        if isinstance(made, Candidate):
-            versions.append((values, apply_edits(subject.text, made.edits)))
-        else:
-            refused = refused or made.reason
-    if not versions:
-        return [], f"no version could be made: {refused}"
-    names = ", ".join(p.name for p in free)
-    left = f"; {len(chosen) - len(versions)} could not be made" if len(versions) < len(chosen) else ""
-    return versions, f"{len(versions)} of {len(combinations)} combinations of {names}{left}"
-
-
-def _plausible(free: Sequence[Any], facts: Facts) -> Iterator[dict[str, int]]:
+        return None, "it has no parameter that could be set"
+    facts = Facts.of(kernel, launch, arch)
+    configs = []
     for values in itertools.product(*(p.values for p in free)):
-        one = dict(zip((p.name for p in free), values, strict=True))
-        if any(one[p.name] != p.current for p in free) and why_not(one, facts) is None:
-            yield one
-
-
-def _version(subject: Subject, launch: Launch, values: dict[str, int]) -> Any:
-    return rewrite_launch(subject.kernel, {subject.file: subject.text}, values, launch)
+        config = dict(zip((p.name for p in free), values, strict=True))
+        if any(config[p.name] != p.current for p in free) and why_not(config, facts) is None:
+            configs.append(config)
+    random.Random(0).shuffle(configs)
+    space = Space(one.subject, launch, tuple(configs))
+    try:
+        space.version(0)
+    except IndexError:
+        return None, "no combination is plausible"
+    except ValueError as refused:
+        return None, f"no version can be made: {refused}"
+    return space, f"{len(configs)} combinations of {', '.join(p.name for p in free)}"

@@ -112,7 +112,7 @@ def _conv1d(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.
 def _torch_conv1d(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     width = weight.shape[1]
     y = F.conv1d(x.transpose(1, 2), weight[:, None, :], bias, padding=width - 1, groups=weight.shape[0])
-    return F.silu(y[..., : x.shape[1]])
+    return F.silu(y[..., : x.shape[1]]).transpose(1, 2)
 
 
 def _qkv(dtype: torch.dtype) -> Any:
@@ -141,7 +141,7 @@ CASES = (
         "attention_backward", "attention_backward", ("attention_dkdv_kernel", "attention_dq_kernel"), "attention",
         ({"B": 4, "H": 16, "T": 2048, "D": 64, "CAUSAL": 1}, {"B": 4, "H": 16, "T": 2048, "D": 64, "CAUSAL": 0}),
         ({"B": 1, "H": 2, "T": 100, "D": 16, "CAUSAL": 1}, {"B": 1, "H": 1, "T": 70, "D": 16, "CAUSAL": 0}),
-        _backward_inputs, _backward_exact, timed=False, compiled=False, peak="bf16",
+        _backward_inputs, _backward_exact, timed=False, compiled=False, peak="bf16", tolerance=3e-2,
         others={f"{SDPA}, backward": _sdpa_backward},
         moved="8 * 2 * B * H * T * D + 4 * B * H * T", flops="10 * B * H * T * T * D / (2 if CAUSAL else 1)",
     ),
