@@ -95,6 +95,8 @@ class Thinking:
     def ended(self, reason: str) -> str:
         """Return why a search ended whose other engines ended with `reason`."""
         why = [self._failed.get(id(one)) or one.over for one in self._search.thinkers]
+        if self._search.left_s <= 0 and not all(why):
+            return "budget spent"
         parts = [f"the model: {one}" for one in why if one]
         return "; ".join([*([reason] if reason else []), *parts]) or "nothing improved"
 
@@ -121,6 +123,7 @@ class Thinking:
             # An engine promises not to raise. One that does must not cost the result of the others.
             _log.error("an engine failed", exc_info=error)
             self._failed[id(asked.thinker)] = f"it failed ({type(error).__name__})"
+            search.note(f"An engine failed and was not asked again ({type(error).__name__}); see the log.")
             return None
         answer = asked.answer.result()
         if isinstance(answer, Refusal):

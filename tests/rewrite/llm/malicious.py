@@ -221,3 +221,16 @@ CASES: dict[str, str] = {
     "carriage return": kernel("x = 1 # hidden\ropen('CANARY', 'w')"),
 }  # fmt: skip
 """At least forty kinds; every one must be refused before anything of it runs."""
+
+MISLED: dict[str, str] = {
+    "the library instead of the kernel": host(tail="    return x * by\n"),
+    "a product by the library": host("y = 2 * x"),
+    "a view compared": host("if x > 0:\n    by = 1.0"),
+    "elements gathered": host("y = x[x]"),
+    "a sign turned by the library": host("y = -x"),
+    "the mask dropped": kernel(
+        body=KERNEL_BODY.replace("mask=mask", "").replace("offsets, ", "offsets").replace(", )", ")")
+    ),
+    "a sum with a number by the library": host("by = by + x"),
+}
+"""Proposals that keep every word of the allow-list and cheat: the gate's rules about source are there for them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from tritonforge.analysis import analyze
 from tritonforge.rewrite.llm.answer import AnswerProblem, parse_block, read_answer
 from tritonforge.rewrite.llm.original import Original
 from tritonforge.rewrite.llm.proposal import propose_text
+from tritonforge.verify.rules import broken_rule, dropped_masks
 
 CASES = sorted(malicious.CASES)
 
@@ -41,6 +43,28 @@ def test_a_malicious_proposal_is_refused_and_does_not_run(name, tmp_path):
     assert not canary.exists()
     assert (tmp_path / "canary.keep").exists()
     assert str(refused.value)
+
+
+@pytest.mark.parametrize("name", sorted(malicious.MISLED))
+def test_what_the_allow_list_lets_pass_meets_the_gates_rules_about_source(name):
+    after = propose_text(parse_block(malicious.MISLED[name]), original()).text
+    broken = broken_rule(malicious.BASE, after, ["scale_plain"], ["x"])
+    assert broken or dropped_masks(malicious.BASE, after)
+
+
+def test_the_gates_rules_alone_refuse_most_of_what_the_allow_list_refuses():
+    refused = {}
+    for name, code in malicious.CASES.items():
+        try:
+            functions = {one.name: ast.unparse(one) for one in ast.parse(code).body if isinstance(one, ast.FunctionDef)}
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        tree = ast.parse(malicious.BASE)
+        texts = [functions.pop(getattr(one, "name", ""), None) or ast.unparse(one) for one in tree.body]
+        rest = [ast.unparse(one) for one in ast.parse(code).body if not isinstance(one, ast.FunctionDef)]
+        after = "\n".join([*rest, *functions.values(), *texts])
+        refused[name] = broken_rule(malicious.BASE, after, ["scale_plain"], ["x"])
+    assert sum(bool(reason) for reason in refused.values()) >= 60, [n for n, r in refused.items() if not r]
 
 
 def test_the_canaries_would_be_heard(tmp_path):

@@ -87,6 +87,7 @@ class LlmEngine:
         if self.over:
             return Refusal(self.over, NAME)
         file, text = task.kernel.file, task.texts.get(task.kernel.file)
+        self._hiding.about(file)
         original = await asyncio.to_thread(_original, text, task) if text is not None else None
         if text is None or original is None:
             self._gone = f"{task.kernel.name} cannot be replaced in its file"

@@ -18,7 +18,7 @@ from tritonforge.rewrite.llm.secrets import looks_secret_hidden, secrets_in
 
 # Two parts at least, so that a quotient (`m/n`) is no path; `//` (an address, an integer quotient) begins none.
 _PATH = re.compile(r"""(?<![\w/:.)\]])(?:~|\.{1,2})?(?:/[\w.@+~-]+){2,}/?|\b[A-Za-z]:[\\/](?:[\w.@+~ -]+[\\/]?)+""")
-_FILE = re.compile(r"\b[\w-]+\.(?:py|toml|json|so|ptx|cubin|txt|csv|pt|pth|safetensors)\b(?::\d+)?")
+_FILE = re.compile(r"(?:[\w.+-]+/)*\b[\w-]+\.(?:py|toml|json|so|ptx|cubin|txt|csv|pt|pth|safetensors)\b(?::\d+)?")
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>)]+")
 _MAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
 _TEXTS = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
@@ -43,6 +43,12 @@ class Hiding:
         self._root = root.rstrip("/")
         self._names = own_names() if names is None else names
         self._known: list[str] = []
+        self._files: set[str] = set()
+
+    def about(self, file: str) -> None:
+        """Take note of what the file is called (relative to the workspace): messages name it, also as a module."""
+        stem = file.rsplit(".", 1)[0]
+        self._files |= {file, stem.replace("/", "."), stem.rpartition("/")[0], stem.partition("/")[0]} - {"", stem}
 
     def code(self, text: str) -> str:
         """Return code with paths, addresses, names and keys in its strings and comments as placeholders."""
@@ -81,6 +87,8 @@ class Hiding:
         if self._root:
             text = text.replace(self._root + "/", "").replace(self._root, "the workspace")
         text = looks_secret_hidden(text)
+        for name in sorted(self._files, key=len, reverse=True):
+            text = re.sub(rf"(?<![\w/.]){re.escape(name)}(?![\w/])", "<file>", text)
         for pattern, instead in ((_MAIL, "<mail>"), (_ADDRESS, "<address>"), (_PATH, "<path>"), (_FILE, "<file>")):
             text = pattern.sub(instead, text)
         return self._names_pattern().sub("<name>", text) if self._names else text
