@@ -15,12 +15,14 @@ from tritonforge.rewrite.structural.frame import (
     rewrites,
     together,
 )
+from tritonforge.rewrite.structural.k_major import KMajor
 from tritonforge.rewrite.structural.pairs import Pairs
 from tritonforge.rewrite.structural.pipelined_loops import PipelinedLoops
 from tritonforge.rewrite.structural.plain_strides import PlainStrides
 from tritonforge.rewrite.structural.relaxed_atomics import RelaxedAtomics
 from tritonforge.rewrite.structural.scalar_loop import ScalarLoop
 from tritonforge.rewrite.structural.several_rows import SeveralRows
+from tritonforge.rewrite.structural.two_stages import TwoStages
 from tritonforge.rewrite.structural.whole_row import WholeRow
 
 REWRITES: tuple[Structural, ...] = (
@@ -35,6 +37,8 @@ REWRITES: tuple[Structural, ...] = (
     CausalSplit(),
     Pairs(),
     ScalarLoop(),
+    KMajor(),
+    TwoStages(),
 )
 """Every structural rewrite, in the order in which they are tried when nothing is known of the bottleneck."""
 
