@@ -91,6 +91,10 @@ class Protocol(LanguageServerProtocol):
                 data = pruned
         return self._converter.structure(data, kind)
 
+    def refuse_cancelled(self, request_id: Any) -> None:
+        """Answer a request that the client cancelled before it was begun."""
+        self._refuse(request_id, types.LSPErrorCodes.RequestCancelled, "The request was cancelled.")
+
     @property
     def has_shut_down(self) -> bool:
         """Whether the client asked for the end."""
@@ -111,7 +115,7 @@ class Protocol(LanguageServerProtocol):
             return False
         return True
 
-    def _refuse(self, request_id: Any, code: types.ErrorCodes, message: str) -> None:
+    def _refuse(self, request_id: Any, code: types.ErrorCodes | types.LSPErrorCodes, message: str) -> None:
         self._send_response(request_id, error=types.ResponseError(code.value, message))
 
     @lsp_method(types.SHUTDOWN)

@@ -13,8 +13,9 @@ import stat
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from tritonforge.lsp.server import Server
@@ -27,6 +28,13 @@ _GRACE_S = 8.0
 _ALLOCATIONS = 200_000
 """Objects made, less those gone, before the garbage collector looks: the tree of a large file is 60,000."""
 _SETTLED_S = 5.0
+_QUESTIONS = frozenset(
+    f"textDocument/{name}" for name in ("diagnostic", "hover", "codeLens", "inlayHint", "codeAction")
+)
+_TURNS = 3
+"""Rounds of the event loop after which nothing more has arrived."""
+_MOST_READ = 64
+"""Messages after which a question is answered, whatever else arrives."""
 
 
 def serve_stdio() -> int:
@@ -147,16 +155,56 @@ async def _flush(writer: _Writer) -> None:
 async def _receive(reader: asyncio.StreamReader, server: Server) -> None:
     """Hand on message after message; the end of the stream is the end of the server."""
     try:
-        while (body := await _next(reader)) is not None:
+        await _hand_on(reader, server)
+    except (OSError, EOFError, ValueError) as error:
+        _log.info("the client's stream ended: %s", error)
+    server.stop(0 if server.protocol.has_shut_down else 1)
+
+
+async def _hand_on(reader: asyncio.StreamReader, server: Server) -> None:
+    """Hand on what arrives, questions about documents last: they are answered once, for the newest text.
+
+    So somebody who types faster than a large file is analysed waits for one analysis, not for one of each key.
+    """
+    later: deque[dict[str, Any]] = deque()
+    coming, read = asyncio.create_task(_next(reader)), 0
+    try:
+        while True:
+            for _ in range(_TURNS):
+                if coming.done():
+                    break
+                await asyncio.sleep(0)  # lets the loop take in what has arrived
+            if later and (not coming.done() or read >= _MOST_READ):
+                server.protocol.receive(later.popleft())
+                read = 0
+                continue
+            body = await coming
+            if body is None:
+                return
+            coming, read = asyncio.create_task(_next(reader)), read + 1
             try:
                 data = json.loads(body)
             except (ValueError, RecursionError) as error:
                 _log.warning("a message is no JSON: %s", error)
                 continue
-            server.protocol.receive(data)
-    except (OSError, EOFError, ValueError) as error:
-        _log.info("the client's stream ended: %s", error)
-    server.stop(0 if server.protocol.has_shut_down else 1)
+            if not isinstance(data, dict):
+                server.protocol.receive(data)
+            elif data.get("method") in _QUESTIONS and "id" in data:
+                later.append(data)
+            elif data.get("method") == "$/cancelRequest" and (asked := _cancelled(data, later)) is not None:
+                later.remove(asked)
+                server.protocol.refuse_cancelled(asked["id"])
+            else:
+                server.protocol.receive(data)
+    finally:
+        coming.cancel()
+
+
+def _cancelled(data: dict[str, Any], later: deque[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the question that a cancellation is about, while it waits."""
+    params = data.get("params")
+    number = params.get("id") if isinstance(params, dict) else None
+    return next((one for one in later if one["id"] == number), None)
 
 
 async def _next(reader: asyncio.StreamReader) -> bytes | None:
