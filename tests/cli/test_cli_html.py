@@ -78,6 +78,11 @@ def test_a_profile_becomes_a_page_with_every_listing_and_says_what_is_predicted(
         placed = {lines[0] for lines, text in rows(page, pane) if operation in text}
         assert placed == {str(dot)}, pane
     assert re.search(r"<dt>Time</dt><dd>[\d.]+ .?s</dd><dd>predicted", page)
+    best = ["optimize", "matmul.py", "--target", "offline", "--budget", "1", "--format", "html"]
+    assert run(best) == 0
+    searched = capsys.readouterr().out
+    assert re.findall(r'role="tab"[^>]*>(\w+)<', searched) == ["TTIR", "TTGIR", "PTX", "SASS"]
+    assert "<h3>Trials over time</h3>" in searched
     assert "measured" not in re.sub(r"<(script|style)>.*?</\1>", "", page, flags=re.DOTALL).replace(
         "Nothing was measured", ""
     )

@@ -79,7 +79,8 @@ export class ReportPage implements vscode.Disposable {
     if (about === undefined) {
       return;
     }
-    const { uri, kernel } = about;
+    const { kernel } = about;
+    const uri = vscode.Uri.parse(about.uri).toString(); // as the client writes it, under which the server knows it
     switch (message.type) {
       case "reveal":
         await this.reveal(vscode.Uri.parse(uri), message.line, message.text, message.focus);
