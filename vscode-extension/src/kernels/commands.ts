@@ -39,6 +39,7 @@ export function registerKernelCommands(
     on("optimize", (node) => session.execute("tritonforge.optimizeKernel", about(node))),
     on("cancel", (node) => session.execute("tritonforge.cancelJob", { jobId: one(node).job?.jobId })),
     on("showDiff", (node) => suggestions.show(about(node))),
+    on("showReport", async (node) => vscode.commands.executeCommand("tritonforge.showReport", about(node))),
     on("profileAll", several("Profile")),
     on("optimizeAll", several("Optimize")),
     on("refresh", () => tree.reload()),
