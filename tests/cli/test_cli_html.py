@@ -78,7 +78,7 @@ def test_a_profile_becomes_a_page_with_every_listing_and_says_what_is_predicted(
         placed = {lines[0] for lines, text in rows(page, pane) if operation in text}
         assert placed == {str(dot)}, pane
     assert re.search(r"<dt>Time</dt><dd>[\d.]+ .?s</dd><dd>predicted", page)
-    best = ["optimize", "matmul.py", "--target", "offline", "--budget", "1", "--format", "html"]
+    best = ["optimize", "scale_shift.py", "--target", "offline", "--budget", "1", "--format", "html"]
     assert run(best) == 0
     searched = capsys.readouterr().out
     assert re.findall(r'role="tab"[^>]*>(\w+)<', searched) == ["TTIR", "TTGIR", "PTX", "SASS"]
