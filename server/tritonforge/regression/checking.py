@@ -114,15 +114,15 @@ class Check:
         one.read_texts(earlier, archs)
         self.kernels.append(one)
 
-    def updated(self) -> Baseline:
-        """Return the baseline with what was looked at now."""
+    def updated(self, *, whole: bool = True) -> Baseline:
+        """Return the baseline with what was looked at now; `whole`: all launches of the kernels were, so others go."""
         made = [
             entry
             for one in self.kernels
             for entry in one.entries.values()
             if "error" not in entry.compiled and (entry.time is not None or not self.session.measures)
         ]
-        scopes = {one.scope for one in self.kernels if one.scope not in self.times.errors}
+        scopes = {one.scope for one in self.kernels if whole and one.scope not in self.times.errors}
         texts = {file: text for one in self.kernels for file, text in one.texts.items()}
         return merged(self.baseline, made, scopes, texts)
 
