@@ -296,6 +296,14 @@ def test_what_was_found_on_code_that_has_changed_since_says_so_and_is_not_offere
     ]  # fmt: skip
 
 
+def test_a_page_that_would_become_too_large_says_which_listings_it_leaves_out(monkeypatch):
+    monkeypatch.setattr("tritonforge.report.html_report.MOST_ROWS", 5)
+    several = {"3f2a1b": (SASS,), "9c04de": (SASS,)}
+    parsed = Parsed(page(with_listings(of_search(SEARCHED, samples.SOURCE), several)))
+    assert len([one for one in parsed.all(role="option") if "HMMA" in one[1]]) == 1
+    assert any(text.startswith("Left out:") for _, text in parsed.all("p", **{"class": "note muted"}))
+
+
 def test_ten_thousand_rows_are_laid_out_in_blocks_and_are_not_much_longer_than_their_text():
     rows = 10_000
     lines = tuple((6 + n % 9,) for n in range(rows))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -22,6 +23,9 @@ from tritonforge.report.html_style import STYLE
 
 MOST_LAUNCHES = 8
 """Launches that are shown whole; the others are in the table."""
+MOST_ROWS = 60_000
+"""Rows of listings on one page: it stays below ten megabytes."""
+LEFT_OUT = "Left out: the page has the listings of other launches, and would become too large for a browser."
 
 Render = Callable[[Listing], str]
 
@@ -51,7 +55,7 @@ def report_html(
     body = [f'<body data-uri="{escape(uri)}" data-kernel="{escape(kernel)}">\n<main>']
     body += [] if alone else [f"<h1>{escape(name)}</h1>"]
     body += [f'<p class="next" role="note">{escape(note)}</p>' for note in notes]
-    for index, report in enumerate(reports):
+    for index, report in enumerate(_limited(reports)):
         body += _kernel(report, index, render, heading="h1" if alone else "h2")
     body.append(f'<p class="muted">TritonForge {escape(version)}</p>\n</main>')
     return "\n".join([*_head(name), *body, f"<script>{_script()}</script>\n</body>\n</html>", ""])
@@ -77,6 +81,19 @@ def _policy() -> str:
         f"default-src 'none'; style-src 'sha256-{hashes['style']}'; script-src 'sha256-{hashes['script']}'; "
         "base-uri 'none'; form-action 'none'"
     )
+
+
+def _limited(reports: Sequence[KernelReport]) -> Iterator[KernelReport]:
+    """Yield the reports with as many listings as the page has room for."""
+    left = MOST_ROWS
+    for report in reports:
+        launches: list[LaunchReport] = []
+        for launch in report.launches:
+            rows = sum(len(listing.rows) for listing in launch.listings)
+            fits = rows <= left and len(launches) < MOST_LAUNCHES
+            left -= rows if fits else 0
+            launches.append(launch if fits or not rows else replace(launch, listings=(), listings_note=LEFT_OUT))
+        yield replace(report, launches=tuple(launches))
 
 
 def _head(title: str) -> Iterator[str]:

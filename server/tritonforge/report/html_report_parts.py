@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
@@ -50,7 +51,7 @@ def cards_html(launch: LaunchReport, search: OptimizeResult | None) -> Iterator[
     if cards:
         yield '<div class="cards">'
         for name, lines in cards:
-            said = "".join(f"<dd>{escape(one)}</dd>" for one in lines if one)
+            said = "".join(f"<dd>{prose(one)}</dd>" for one in lines if one)
             yield f'<dl class="card"><dt>{name}</dt>{said}</dl>'
         yield "</div>"
 
@@ -123,8 +124,13 @@ def search_html(search: OptimizeResult, key: str) -> Iterator[str]:
                 yield f"<li>{escape(name)}: {escape(outcome)}</li>"
             yield f"</ul><p>{escape(verdict.oracle)}. {escape(verdict.tolerance)}.</p></details>"
     if search.notes:
-        yield "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in search.notes) + "</ul>"
+        yield "<ul>" + "".join(f"<li>{prose(note)}</li>" for note in search.notes) + "</ul>"
     yield "</section></div>"
+
+
+def prose(text: str) -> str:
+    """Return a sentence as HTML, with what stands between backquotes as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _diff(diff: str) -> str:
@@ -155,7 +161,7 @@ def _finding(finding: Finding, report: KernelReport, key: str) -> Iterator[str]:
         place = f'<a href="#{key}-{line}" data-line="{line}">line {line}</a>'
     yield (
         f'<li class="finding {finding.severity}"><p><b class="{finding.severity}">{escape(finding.code)} '
-        f"{escape(finding.name)}</b> {escape(finding.message)}</p>"
+        f"{escape(finding.name)}</b> {prose(finding.message)}</p>"
         f'<div class="muted">{place} · {finding.severity} · {finding.provenance}{gain}</div>'
     )
     if finding.evidence:

@@ -116,6 +116,7 @@ def _bars(points: list[_Point]) -> Iterator[str]:
             min(x(reached) + 6, _RIGHT - 40), top + 14, wording.percent(point.roofline.fraction), kind="strong"
         )
     yield svg.line(x(ceiling), 4, x(ceiling), 60, "roof")
+    yield svg.text(x(ceiling) - 5, 9, f"{wording.rate(ceiling)} GB/s", anchor="end")
 
 
 def _numbers(point: _Point) -> str:
