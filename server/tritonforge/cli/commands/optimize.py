@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
 import click
 
+from tritonforge.cli.across import compare_targets
 from tritonforge.cli.engines import EngineChoice, Engines, engine_options, open_engines, thinking_words
+from tritonforge.cli.pieces import search_all
 from tritonforge.cli.report_pages import page_of, search_report
 from tritonforge.cli.running import (
     Progress,
@@ -24,6 +27,8 @@ from tritonforge.cli.running import (
     warn,
 )  # fmt: skip
 from tritonforge.cli.selecting import Selected, select
+from tritonforge.domain.across import AcrossResult
+from tritonforge.domain.candidate import Suggestion
 from tritonforge.domain.errors import NoLaunchKnown, UsageError
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.kernel_report import KernelReport
@@ -95,7 +100,9 @@ async def _optimize(
     diff_only: bool,
     output_format: str,
 ) -> int:
+    from tritonforge.report.json_across import across_json
     from tritonforge.report.json_optimize import optimize_json
+    from tritonforge.report.text_across import across_text
     from tritonforge.report.text_optimize import optimize_text
 
     results: list[tuple[OptimizeResult, Selected]] = []
@@ -104,45 +111,57 @@ async def _optimize(
     async with AsyncExitStack() as stack:
         progress = stack.enter_context(Progress())
         engines = await stack.enter_async_context(open_engines(engine, workspace, progress))
-        for name in targets or (None,):
+        for name in dict.fromkeys(targets) or (None,):
             async with target(workspace, name, progress) as session:
-                for file in files:
-                    for kernel in file.kernels:
-                        try:
-                            work = _one(
-                                file, kernel, workspace, session, progress, engines=engines,
-                                budget=budget, allow_slower=allow_slower, allow_run=not no_run, named=files, pin=pin,
-                                reports=reports if output_format == "html" else None,
-                            )  # fmt: skip
-                            result = await engines.with_draft(file, kernel, work)
-                        except (NoLaunchKnown, UsageError, JobError) as error:
-                            # One kernel that cannot be run must not cost the others their result.
-                            if len(files) == 1 and len(file.kernels) == 1:
-                                raise
-                            warn(f"{file.analysis.file}::{kernel.name}: {error}")
-                            failed = failed or (error.exit_code if kernel.name in named else 0)
-                            continue
-                        results.append((result, file))
-                        if result.stopped_because == "interrupted":
-                            failed = EXIT_INTERRUPTED
-                            break
-                    if failed == EXIT_INTERRUPTED:
-                        break
-            if failed == EXIT_INTERRUPTED:
+
+                async def attempt(piece: tuple[Selected, Kernel], mine: Session) -> OptimizeResult | None:
+                    nonlocal failed
+                    file, kernel = piece
+                    try:
+                        work = _one(
+                            file, kernel, workspace, mine, progress, engines=engines,
+                            budget=budget, allow_slower=allow_slower, allow_run=not no_run, named=files, pin=pin,
+                            reports=reports if output_format == "html" else None,
+                        )  # fmt: skip
+                        return await engines.with_draft(file, kernel, work)
+                    except (NoLaunchKnown, UsageError, JobError) as error:
+                        # One kernel that cannot be run must not cost the others their result.
+                        if len(files) == 1 and len(file.kernels) == 1:
+                            raise
+                        warn(f"{file.analysis.file}::{kernel.name}: {error}")
+                        failed = failed or (error.exit_code if kernel.name in named else 0)
+                        return None
+
+                pieces = [(file, kernel) for file in files for kernel in file.kernels]
+                results += [(result, file) for (file, _), result in await search_all(pieces, session, attempt)]
+            if any(result.stopped_because == "interrupted" for result, _ in results):
+                failed = EXIT_INTERRUPTED
                 break
+        matrix: list[tuple[AcrossResult, Selected]] = []
+        if len(set(targets)) > 1 and failed != EXIT_INTERRUPTED:
+            matrix = await compare_targets(
+                results, tuple(dict.fromkeys(targets)), workspace, progress,
+                allow_run=not no_run, named=files, pin=pin,
+            )  # fmt: skip
     found = [result for result, _ in results]
     applied = apply_edits and failed != EXIT_INTERRUPTED
+    # With several targets, the one source that is good on all of them is what is offered.
+    across = [compared for compared, _ in matrix]
+    offered = [(one.best, file) for one, file in (matrix or results)]
     if applied:
-        _apply(results, workspace)
+        _apply(offered, workspace)
     if diff_only:
-        for result in found:
-            click.echo(result.best.diff if result.best else "", nl=False)
+        for best, _ in offered:
+            click.echo(best.diff if best else "", nl=False)
     else:
         sources = {file.analysis.file: file.text for file in files}
         emit(
             output_format,
-            lambda: optimize_json(found),
-            lambda: optimize_text(found, sources, applied=applied),
+            lambda: optimize_json(found) | ({"across": across_json(across)} if across else {}),
+            lambda: [
+                *optimize_text(found, sources, applied=applied and not across),
+                *across_text(across, applied=applied),
+            ],
             lambda: page_of(reports),
         )
     return failed
@@ -195,18 +214,16 @@ async def _one(
     return result
 
 
-def _apply(results: list[tuple[OptimizeResult, Selected]], workspace: Workspace) -> None:
+def _apply(offered: Sequence[tuple[Suggestion | None, Selected]], workspace: Workspace) -> None:
     """Write the suggestions; two kernels of one file are applied together, from the text that both were found on."""
     from tritonforge.rewrite import apply_to_disk
 
-    by_file: dict[str, list[OptimizeResult]] = {}
+    by_file: dict[str, list[Suggestion]] = {}
     texts: dict[str, str] = {}
-    for result, file in results:
-        if result.best:
-            by_file.setdefault(file.analysis.file, []).append(result)
+    for best, file in offered:
+        if best:
+            by_file.setdefault(file.analysis.file, []).append(best)
             texts[file.analysis.file] = file.text
     for name, found in by_file.items():
-        edits = tuple(
-            dict.fromkeys(edit for result in found if result.best for edit in result.best.trial.candidate.edits)
-        )
+        edits = tuple(dict.fromkeys(edit for best in found for edit in best.trial.candidate.edits))
         apply_to_disk(workspace.root, edits, {name: texts[name]})

@@ -1,0 +1,60 @@
+"""The matrix of versions and targets as JSON: the key `across` of `optimize --format json` with several targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tritonforge.domain.across import AcrossResult, Cell
+from tritonforge.report.json_parts import Json, interval, kernel_json, number, target_json, verdict_json
+
+
+def across_json(results: Iterable[AcrossResult]) -> list[Json]:
+    """Return one object for each kernel; `chosen` is a place in `versions`, and `best` what to apply.
+
+    Raises:
+        ValueError: when what is to be applied has no passed verdict.
+    """
+    return [_result(result) for result in results]
+
+
+def _result(result: AcrossResult) -> Json:
+    best = result.best
+    if best is not None and (best.trial.verdict is None or not best.trial.verdict.accepted):
+        raise ValueError(f"suggestion {best.trial.candidate.title!r} has no passed verdict")
+    return {
+        "kernel": kernel_json(result.kernel),
+        "targets": [target_json(target) for target in result.targets],
+        "versions": [
+            {
+                "title": version.title,
+                "kind": version.kind,
+                "found_on": list(version.found_on),
+                "targets": {name: _cell(cell, result.provenance[name]) for name, cell in version.cells.items()},
+            }
+            for version in result.versions
+        ],
+        "chosen": result.chosen,
+        "why": result.why,
+        "worst_loss": number(result.worst_loss),
+        "best": None
+        if best is None or best.trial.verdict is None
+        else {
+            "title": best.trial.candidate.title,
+            "edits": [
+                {"file": e.file, "start": e.start, "end": e.end, "text": e.text} for e in best.trial.candidate.edits
+            ],
+            "diff": best.diff,
+            "verdict": verdict_json(best.trial.verdict),
+        },
+    }
+
+
+def _cell(cell: Cell, provenance: str) -> Json:
+    return {
+        "accepted": cell.accepted,
+        "reason": cell.reason,
+        "time_us": None if cell.time_us is None else number(cell.time_us),
+        "speedup": None if cell.speedup is None else number(cell.speedup),
+        "speedup_ci95": None if cell.speedup_ci95 is None else interval(cell.speedup_ci95),
+        "provenance": provenance,
+    }
