@@ -19,7 +19,7 @@ from tritonforge.rewrite.llm.transport import ModelUnavailable, Transport
 MOST_WORDS = 480
 """Characters of an explanation that are shown."""
 ANSWER_TOKENS = 400
-LONGEST_S = 60.0
+LONGEST_S = 30.0
 
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|<?\b[a-z][a-z0-9+.-]*://\S+>?|\bwww\.\S+", re.IGNORECASE)
 _FENCE = re.compile(r"(`{3,}|~{3,}).*?(?:\1|$)", re.DOTALL)
