@@ -7,10 +7,10 @@ judged by what was the best so far at every moment. Neither verifies anything.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from suite.loading import load
@@ -95,8 +95,9 @@ def triton_autotune(
 
     count = min(most, len(versions))
     progress = Progress("triton.autotune", count)
-    began = time.perf_counter()
-    late = []
+    began = perf_counter()
+    late: list[int] = []
+    choosing = False
 
     class Chosen:
         """What the autotuner takes for a kernel."""
@@ -105,7 +106,7 @@ def triton_autotune(
         fn = staticmethod(lambda: None)
 
         def run(self, *_args: Any, version: int, **_options: Any) -> Any:
-            if time.perf_counter() - began > seconds:
+            if choosing and perf_counter() - began > seconds:
                 late.append(version)
                 raise OutOfResources(1, 0, "time")
             try:
@@ -120,10 +121,15 @@ def triton_autotune(
     bench = tuner._bench  # noqa: SLF001 - its measurements are the point
 
     def watched(*args: Any, config: Any, **meta: Any) -> Any:
-        found = bench(*args, config=config, **meta)
+        nonlocal choosing
+        choosing = True
+        try:
+            found = bench(*args, config=config, **meta)
+        finally:
+            choosing = False
         value = float(found[0] if isinstance(found, (list, tuple)) else found)
         if value != float("inf"):
-            progress.saw(time.perf_counter() - began, config.kwargs["version"], value * 1e3)
+            progress.saw(perf_counter() - began, config.kwargs["version"], value * 1e3)
         return found
 
     tuner._bench = watched  # noqa: SLF001 - as above
@@ -131,7 +137,9 @@ def triton_autotune(
         tuner.run(grid=(1,), warmup=False)
     except OutOfResources:
         progress.stopped = "no version runs" if not progress.steps else ""
-    progress.seconds = time.perf_counter() - began
+    progress.seconds = perf_counter() - began
+    if count == 1 and not progress.stopped:
+        progress.saw(progress.seconds, 0, 0.0)  # a single one is taken without being timed
     left = f"after {seconds:g} s, {len(set(late))} versions left"
     progress.stopped = progress.stopped or (left if late else "all were tried")
     return progress
@@ -160,10 +168,10 @@ def unguided(
     numbers = {tuple(sorted(config.items())): i for i, config in enumerate(configs)}
     names = {name: sorted({config[name] for config in configs}) for name in configs[0]}
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=False))
-    began = time.perf_counter()
+    began = perf_counter()
     known: dict[int, float] = {}
     asked = 0
-    while time.perf_counter() - began < seconds and len(known) < len(versions) and asked < 20 * len(versions):
+    while perf_counter() - began < seconds and len(known) < len(versions) and asked < 20 * len(versions):
         asked += 1
         trial = study.ask()
         chosen = {name: trial.suggest_categorical(name, values) for name, values in names.items()}
@@ -189,9 +197,9 @@ def _drawn(
     progress = Progress("random order (Optuna is not installed), unguided", len(versions))
     order = list(range(len(versions)))
     random.Random(seed).shuffle(order)
-    began = time.perf_counter()
+    began = perf_counter()
     for done, number in enumerate(order):
-        if time.perf_counter() - began >= seconds:
+        if perf_counter() - began >= seconds:
             return _ended(progress, began, seconds, all_tried=done == len(order))
         _measured(progress, versions, number, arguments, measure, began)
     return _ended(progress, began, seconds, all_tried=True)
@@ -207,12 +215,12 @@ def _measured(
     except Exception:  # noqa: BLE001 - a version that does not run is a trial that failed
         progress.failed += 1
         return float("inf")
-    progress.saw(time.perf_counter() - began, number, value)
+    progress.saw(perf_counter() - began, number, value)
     return value
 
 
 def _ended(progress: Progress, began: float, seconds: float, *, all_tried: bool) -> Progress:
-    progress.seconds = time.perf_counter() - began
+    progress.seconds = perf_counter() - began
     progress.stopped = "all were tried" if all_tried else f"after {seconds:g} s"
     return progress
 

@@ -28,6 +28,7 @@ from suite.comparators import Progress, Versions, triton_autotune, unguided
 from suite.loading import load
 from suite.timing import time_side_by_side
 from tritonforge.profiling.statistics import ratio_interval, summarise
+from tritonforge.worker.linux import adopt_orphans, die_with_parent
 
 OURS, PLAIN, OFFLINE = "TritonForge", "plain", "TritonForge, offline"
 COMPILED, MAX_AUTOTUNE = "torch.compile", "torch.compile, max-autotune"
@@ -240,15 +241,18 @@ def _summary(samples: Sequence[float]) -> dict[str, Any]:
 
 def serve() -> None:
     """Fork a process for every job; answer with a line that says how it ended."""
+    adopt_orphans()  # what a job leaves behind is found and ended with it
     for line in sys.stdin:
         request = json.loads(line)
         limit = float(request.pop("limit_s"))
+        server = os.getpid()
         child = os.fork()
         if child == 0:
-            os.setsid()
-            os.dup2(2, 1)  # what is printed meanwhile is no answer
             code = 1
             try:
+                die_with_parent(server)
+                os.setsid()
+                os.dup2(2, 1)  # what is printed meanwhile is no answer
                 work(Job(**request))
                 code = 0
             except BaseException:  # noqa: BLE001 - it must not come back into the loop
@@ -260,23 +264,30 @@ def serve() -> None:
 
 
 def _wait(child: int, limit_s: float) -> str:
-    """Wait for a job; end it with all its processes once its time is over."""
+    """Wait for a job, and end its processes: those that it left behind too, and all of them once its time is over."""
     ends = time.monotonic() + limit_s
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            code = os.waitstatus_to_exitcode(status)
-            ended = "" if code == 0 else f"the measuring process ended with {code}"
-            break
-        if time.monotonic() > ends:
-            ended = f"measuring took longer than {limit_s:g} s"
-            break
-        time.sleep(0.05)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)
-    if not done:
-        os.waitpid(child, 0)
+    ended = f"measuring took longer than {limit_s:g} s"
+    try:
+        while time.monotonic() < ends:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                code = os.waitstatus_to_exitcode(status)
+                ended = "" if code == 0 else f"the measuring process ended with {code}"
+                break
+            time.sleep(0.05)
+    finally:
+        _end_children()
     return ended
+
+
+def _end_children() -> None:
+    """Kill what is left of a job, generation by generation: a child's own children become this process's."""
+    here = os.getpid()
+    while left := Path(f"/proc/{here}/task/{here}/children").read_text(encoding="ascii").split():
+        for one in map(int, left):
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(one, signal.SIGKILL)
+                os.waitpid(one, 0)
 
 
 if __name__ == "__main__":

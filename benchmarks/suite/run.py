@@ -56,9 +56,10 @@ class Measurer:
         try:
             self._process.stdin.write(json.dumps({**job, "limit_s": limit_s}) + "\n")
             self._process.stdin.flush()
-            answer = self._process.stdout.readline()
-            if answer:
-                ended = json.loads(answer)["ended"]
+            for answer in self._process.stdout:
+                if answer.startswith('{"ended"'):  # a library may print while it is imported
+                    ended = json.loads(answer)["ended"]
+                    break
         except OSError:
             pass
         if ended == "the measuring server is gone":

@@ -181,7 +181,7 @@ class Space:
         subject = self.subject
         made = rewrite_launch(subject.kernel, {subject.file: subject.text}, self.configs[number], self.launch)
         if isinstance(made, Refusal):
-            raise ValueError(made.reason)
+            raise ValueError(made.reason)  # noqa: TRY004 - it is the values that are refused
         return apply_edits(subject.text, made.edits)
 
 
