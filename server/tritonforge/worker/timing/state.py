@@ -16,8 +16,8 @@ from tritonforge.worker.timing.health import REASONS, open_nvml
 _SM_CLOCK, _MEMORY_CLOCK = 1, 2
 _GPU_TEMPERATURE = 0
 _PROCESSES = 64
-_SETTLE_S = 0.4
-_LOOKS = 4
+_SETTLE_S = 0.3
+_LOOKS = 3
 """The driver sums utilisation up over a sixth of a second to a second: of several looks the least says what is ours."""
 
 
