@@ -6,6 +6,8 @@ The engine here is a local scripted policy: a second implementation of the proto
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import re
 import time
 from pathlib import Path
 
@@ -15,7 +17,10 @@ from tritonforge.analysis import analyze
 from tritonforge.config import Settings
 from tritonforge.diagnosis.assessment import yardstick
 from tritonforge.domain.candidate import Candidate
+from tritonforge.domain.launch import Tensor
+from tritonforge.domain.messages import Compare, CompareOnDevice, Compile, Time, TimedLaunch, TimedProgram, TimeResult
 from tritonforge.domain.source import apply_edits
+from tritonforge.domain.target import GpuInfo
 from tritonforge.jobs.session import open_session
 from tritonforge.optimize import optimize
 from tritonforge.rewrite import Refusal, edits_between
@@ -106,14 +111,54 @@ class Rule:
                 yield Candidate(f"rule {number}", edits_between(FILE, text, change(text)), (("rule", ()),), "rule")
 
 
-def search(folder: Path, engines, *, budget_s=300.0, on_step=lambda _: None, cancel_when=None):
+TIMES = {"BLOCK": 150.0, "1024": 50.0, "16": 600.0, "2048": 49.9}
+"""Median µs of a version by the block that it launches with."""
+
+
+class Timed:
+    """A worker that compiles and interprets for real; how long a version takes on "its GPU" follows from its block."""
+
+    def __init__(self, worker):
+        self.worker, self.hello = worker, worker.hello
+        self.timed = []
+
+    async def run(self, request, **options):
+        if isinstance(request, CompareOnDevice):
+            inputs = tuple(
+                c
+                for c in request.inputs
+                if all(max(v.shape, default=0) < 10_000 for _, v in c.keywords if isinstance(v, Tensor))
+            )
+            request = Compare(request.original, request.candidate, inputs, request.tolerance, request.stop_at_first)
+        if not isinstance(request, Time):
+            return await self.worker.run(request, **options)
+        programs = []
+        for program in request.programs:
+            block = re.search(r"BLOCK_SIZE=(\w+)", program.overlays[0][1].partition("def scale_shift(")[2])[1]
+            self.timed.append(block)
+            compiled = await self.worker.run(Compile(program, request.call, "sm_90", artefacts=()))
+            row = tuple(TIMES[block] * (1 + 0.001 * (n % 3)) for n in range(request.samples))
+            programs.append(TimedProgram(tuple(TimedLaunch(one.launch, row) for one in compiled.launches)))
+        return TimeResult(tuple(programs))
+
+
+def on_a_gpu(session):
+    gpu = GpuInfo("NVIDIA H200", "sm_90", 132, 150 << 30, "580.159.04")
+    described = dataclasses.replace(session.described, gpus=(gpu,))
+    return dataclasses.replace(session, worker=Timed(session.worker), described=described, measures=True)
+
+
+def search(
+    folder: Path, engines, *, budget_s=300.0, on_step=lambda _: None, cancel_when=None, pretend=lambda session: session
+):
     text = (folder / FILE).read_text()
     (kernel,) = analyze(text, FILE).kernels
     call = parse_spec("x=fp32[16777259] y=fp32[16777259] scale=0.5", file=FILE, function="scale_shift")
     subject = Subject(str(folder), FILE, text, kernel, (call,))
 
     async def go():
-        async with open_session(Settings(folder), "offline") as session:
+        async with open_session(Settings(folder), "offline") as opened:
+            session = pretend(opened)
             work = asyncio.create_task(
                 optimize(subject, session, yardstick(session), engines, budget_s=budget_s, on_step=on_step)
             )
@@ -148,6 +193,29 @@ def test_each_proposal_ends_as_it_must_and_the_right_one_is_suggested(fresh_exam
     # Every answer was asked for with what became of those before it.
     assert [len(trials) for _, trials in policy.seen] == [0, 1, 2, 3, 3, 4]
     assert policy.seen[2][1][1].verdict.accepted is False
+
+
+def test_with_a_gpu_a_proposal_is_verified_before_it_is_measured(fresh_examples):
+    policy = Policy([WRONG, SLOW, RIGHT, then(lambda text: text.replace("1024", "2048"))])
+    sessions = []
+
+    def pretend(session):
+        sessions.append(on_a_gpu(session))
+        return sessions[-1]
+
+    result = search(fresh_examples(), [policy], pretend=pretend)
+    trials = {t.candidate.title.partition(",")[0]: t for t in result.trials}
+    assert trials["step 1"].reason.startswith("refused: ")
+    assert trials["step 1"].time_us is None, "what is wrong is not timed"
+    assert "measured 4.00x slower" in trials["step 2"].reason
+    assert trials["step 2"].verdict.accepted
+    assert not trials["step 2"].accepted
+    assert result.best.trial.candidate.title == "step 3"
+    assert result.best.provenance == "measured"
+    assert result.best.speedup == pytest.approx(3.0, rel=0.01)
+    assert trials["step 4"].reason == "not faster than the best"
+    assert policy.seen[3][0].texts[FILE] == RIGHT(policy.seen[0][0].texts[FILE]), "it went on from the best"
+    assert sessions[0].worker.timed.count("1024") == 2, "measured once, and confirmed"
 
 
 def test_rules_and_proposals_go_on_from_each_other_and_the_origin_says_so(fresh_examples):
