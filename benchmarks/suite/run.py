@@ -248,7 +248,9 @@ def chosen(options: argparse.Namespace) -> list[tuple[str, str, Any]]:
 async def run(options: argparse.Namespace) -> int:
     """Make the rows that are missing."""
     todo = chosen(options)
-    known = set() if options.again else already(options.output, options.target)
+    files = [] if options.again else [options.output, *options.known]
+    known = {name for file in files for name in already(file, options.target)}
+    stop_at = time.monotonic() + options.stop_after if options.stop_after else float("inf")
     left = [one for one in todo if one[1] not in known]
     print(f"{len(todo)} kernels, {len(todo) - len(left)} of them have a row already", flush=True)
     measurer = Measurer()
@@ -258,6 +260,9 @@ async def run(options: argparse.Namespace) -> int:
             async with open_bench(_root(scratch), options.target, options.budget) as bench:
                 append(options.output, about(bench, options))
                 for part, name, case in left:
+                    if time.monotonic() > stop_at:
+                        print(f"stopped after {options.stop_after:g} s; run it again for the rest", flush=True)
+                        break
                     began = time.perf_counter()
                     folder = scratch / name.replace(":", "_")
                     row = (
@@ -316,6 +321,8 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--target", choices=("local", "offline"), default="local")
     out.add_argument("--budget", type=float, default=90.0, metavar="SECONDS", help="of TritonForge, for each kernel")
     out.add_argument("--limit", type=float, default=400.0, metavar="SECONDS", help="after which a search is given up")
+    out.add_argument("--stop-after", type=float, metavar="SECONDS", help="begin no other kernel after this long")
+    out.add_argument("--known", type=Path, action="append", default=[], metavar="FILE", help="rows made elsewhere")
     out.add_argument("--again", action="store_true", help="run kernels that have a row already, too")
     out.add_argument(
         "--references",
