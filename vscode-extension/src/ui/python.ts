@@ -34,8 +34,9 @@ export class PythonCheck {
 
   async update(): Promise<void> {
     const { server, target } = this.board.current;
-    if (!vscode.workspace.isTrusted || server.kind === "waiting") {
-      this.board.setPython(undefined); // an interpreter may lie in the workspace
+    // Not trusted, nothing is started: an interpreter may lie in the workspace. And one problem at a time is enough.
+    if (!vscode.workspace.isTrusted || server.kind !== "ready") {
+      this.board.setPython(undefined);
       return;
     }
     const path = this.session.interpreter?.path;
