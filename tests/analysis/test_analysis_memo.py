@@ -97,7 +97,38 @@ def test_after_any_edits_a_memo_changes_nothing(source, seed):
         # Now and then back to an earlier version: an undo.
         text = rng.choice(versions) if rng.random() < 0.2 else edited(versions[-1], rng)
         versions.append(text)
+        again, anew = analyze(text, "f.py", memo), analyze(text, "f.py")
+        if again != anew:  # of a broken file more may be saved, and never less
+            assert anew.errors, text
+            assert {k.name for k in anew.kernels} <= {k.name for k in again.kernels}, text
+
+
+def test_what_the_parser_decides_far_away_is_parsed_anew():
+    opened = SHARED.replace("BLOCK_SIZE = 128\n", 'BLOCK_SIZE = """\n', 1)
+    for text in (
+        opened,
+        SHARED.replace("BLOCK_SIZE = 128\n", "BLOCK_SIZE = (\n", 1),
+        SHARED.replace("BLOCK_SIZE = 128\n", "BLOCK_SIZE = 128 + \\\n", 1),
+        SHARED.replace("BLOCK_SIZE = 128\n", "@triton.jit\n", 1),
+        SHARED.replace("    return o\n", "    return o\n    else:\n", 1),
+        SHARED.replace("def plain(x):", "  def plain(x):", 1),
+        SHARED.replace("def plain(x):", "if x:\n  pass\nelse:\n  pass\ndef plain(x):", 1),
+    ):
+        memo = Memo()
+        analyze(SHARED, "f.py", memo)
         assert analyze(text, "f.py", memo) == analyze(text, "f.py"), text
+        assert analyze(SHARED, "f.py", memo) == analyze(SHARED, "f.py")
+
+
+def test_a_missing_body_takes_its_own_function_along_and_not_the_next():
+    text = SHARED.replace("def plain(x):", "def typed(x):\n\n\n# note\ndef plain(x):")
+    found = analyze(text, "f.py")
+    assert [k.name for k in found.kernels] == ["one", "two"]
+    assert len(found.errors) == 1
+    above = SHARED.replace(
+        "# tritonforge: ignore[TF502]\n@triton.jit\ndef two", "def typed(x):\n\n@triton.jit\ndef two"
+    )
+    assert [k.name for k in analyze(above, "f.py").kernels] == ["one", "two"]
 
 
 def test_an_edit_elsewhere_leaves_the_very_same_kernels():

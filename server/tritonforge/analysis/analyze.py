@@ -16,7 +16,6 @@ from tritonforge.analysis.launches import Launch, Tuned, describe_launch, find_l
 from tritonforge.analysis.memo import Facts, Memo, View
 from tritonforge.analysis.names import dotted
 from tritonforge.analysis.origins import Origins
-from tritonforge.analysis.parsing import parse_lines
 from tritonforge.analysis.roles import returns_value
 from tritonforge.analysis.scopes import index_module
 from tritonforge.analysis.text import SourceText, decode_source
@@ -40,17 +39,21 @@ def analyze(source: str | bytes, file: str, memo: Memo | None = None) -> FileAna
         if problem is not None:
             errors.append(SourceError(file, *problem))
     text = SourceText(source)
-    tree, failure, parsed = parse_lines(text)
+    memo = Memo() if memo is None else memo
+    parsed = memo.parse(text, file)
+    tree, failure = parsed.tree, parsed.failure
     # Where a byte did not decode, the parser stumbles over what stands in its place: that has been said.
     if failure is not None and not (problem is not None and "U+FFFD" in failure.message):
         errors.append(SourceError(file, failure.line, failure.message))
     if tree is None:
         return FileAnalysis(file, errors=tuple(errors))
     try:
-        return _analyze_tree(tree, text, file, errors, (memo or Memo(), parsed))
+        found = _analyze_tree(tree, text, file, errors, (memo, parsed.lines))
     except RecursionError:
         errors.append(SourceError(file, 1, "the code is nested too deeply to analyse"))
         return FileAnalysis(file, errors=tuple(errors))
+    memo.done(parsed, file)
+    return found
 
 
 def _analyze_tree(
@@ -103,11 +106,12 @@ def _kernels(
             view.keep(jit, new, Facts(kernel, facts.whole))
         hashed = tuple(replace(site, site_hash=hasher.host(at)) for at, site in zip(own, sites, strict=True))
         kernels.append(memo.same(place_kernel(kernel, hashed, suppressions, text)))
+    hasher.restore()
     return tuple(kernels)
 
 
 class _LateHasher:
-    """Hashes what is not known yet. The tree is normalised for that: nothing else may read it afterwards."""
+    """Hashes what is not known yet. The tree is normalised for that: nothing else may read it until it is restored."""
 
     def __init__(self, unit: Unit, view: View) -> None:
         self._unit = unit
@@ -118,6 +122,10 @@ class _LateHasher:
         if self._hasher is None:
             self._hasher = CodeHasher(self._unit.index, self._unit.text)
         return self._hasher
+
+    def restore(self) -> None:
+        if self._hasher is not None:
+            self._hasher.restore()
 
     def kernel(self, jit: JitFunction) -> str:
         return self._of().kernel(jit)

@@ -15,14 +15,23 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class CodeHasher:
-    """Hashes kernels and host functions of one module, whose tree it normalises in place: use it last."""
+    """Hashes kernels and host functions of one module, whose tree it normalises in place: use it last.
+
+    `restore` gives the tree back as it was.
+    """
 
     def __init__(self, index: ModuleIndex, text: SourceText) -> None:
         self._index = index
         self._source = text
         self._texts: dict[int, str] = {}
         self._hashes: dict[int, str] = {}
-        _normalise(index)
+        self._undo = _normalise(index)
+
+    def restore(self) -> None:
+        """Undo what was done to the tree."""
+        for node, name, value in self._undo:
+            setattr(node, name, value)
+        self._undo = []
 
     def kernel(self, kernel: JitFunction) -> str:
         """Hash a kernel with its wrappers, the functions it uses, and the module constants that any of them reads."""
@@ -98,14 +107,21 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
 
 
-def _normalise(index: ModuleIndex) -> None:
-    """Drop docstrings; put digests for f-strings, whose unparsed quotes differ between Python versions."""
+def _normalise(index: ModuleIndex) -> list[tuple[ast.AST, str, object]]:
+    """Drop docstrings; put digests for f-strings, whose unparsed quotes differ between Python versions.
+
+    Returns what was there before, by node and field.
+    """
+    undo: list[tuple[ast.AST, str, object]] = []
     for scope in index.scopes.values():
         body = scope.node.body
         if body and _is_text(body[0]):
+            undo.append((scope.node, "body", body))
             scope.node.body = [*body[1:]] or [ast.Pass()]
     for node in reversed(index.fstrings):  # inner ones stand later in the list and must be replaced first
+        undo.append((node, "values", node.values))
         node.values = [ast.Constant(_digest("\n".join(_parts(node))))]
+    return undo
 
 
 def _is_text(node: ast.AST) -> bool:

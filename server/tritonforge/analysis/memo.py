@@ -18,7 +18,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tritonforge.analysis.discovery import JitFunction
+from tritonforge.analysis.parsing import Parsed, parse_lines
+from tritonforge.analysis.reparsing import block_ends, reparse
 from tritonforge.analysis.shifting import Shift, shifted
+from tritonforge.analysis.text import SourceText
 from tritonforge.analysis.unit import Unit
 from tritonforge.domain.kernel import Kernel
 
@@ -27,6 +30,8 @@ V = TypeVar("V")
 _WORD = re.compile(r"[^\W\d]\w*")
 _MOST_KERNELS = 1024
 _MOST_BLOCKS = 8192
+_MOST_TREES = 4
+"""Files whose trees are kept: 10 MB for 3,000 lines."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,16 @@ class Memo:
         self._hosts: OrderedDict[tuple[bytes, int, int], str] = OrderedDict()
         self._words: OrderedDict[bytes, frozenset[str]] = OrderedDict()
         self._placed: OrderedDict[tuple[str, str], Kernel] = OrderedDict()
+        self._trees: OrderedDict[str, Parsed] = OrderedDict()
+
+    def parse(self, text: SourceText, file: str) -> Parsed:
+        """Parse a file, taking over what its last version has in common with it; `done` gives the tree back."""
+        before = self._trees.pop(file, None)
+        return (reparse(before, text.lines) if before is not None else None) or parse_lines(text.lines)
+
+    def done(self, parsed: Parsed, file: str) -> None:
+        """Keep a tree for the next version of its file; it must be as it was parsed."""
+        _keep(self._trees, file, parsed, _MOST_TREES)
 
     def view(self, unit: Unit, mended: Sequence[str]) -> View:
         """Return what is known for one version of a file; `mended` are the lines that were parsed."""
@@ -168,17 +183,8 @@ def _blocks(unit: Unit, mended: Sequence[str]) -> tuple[list[int], list[bytes], 
     Statements on one line are one block. Lines of comments and blanks belong to what follows them.
     """
     module = unit.index.module.node
-    ends: list[int] = []
-    for statement in module.body:
-        first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
-        last = statement.end_lineno or statement.lineno
-        if ends and first <= ends[-1]:
-            ends[-1] = max(ends[-1], last)
-        else:
-            ends.append(last)
     written = unit.text.lines
-    if not ends or ends[-1] < len(written):
-        ends.append(len(written))
+    ends = block_ends([one for one in module.body if isinstance(one, ast.stmt)], len(written))
     starts = [1, *(end + 1 for end in ends[:-1])]
     texts = []
     for start, end in zip(starts, ends, strict=True):

@@ -14,6 +14,7 @@ _LONG_FILE = 4000
 """Lines above which recovery gives up earlier: every attempt parses the whole file again."""
 
 _BLOCK_START = re.compile(r"[A-Za-z_@]")
+_MISSING_BODY = re.compile(r"expected an indented block after .* on line (\d+)$")
 _CONTINUES = re.compile(r"(else|elif|except|finally)\b")
 
 
@@ -25,46 +26,66 @@ class ParseFailure:
     message: str
 
 
+@dataclass
+class Parsed:
+    """A file as it was parsed: the tree (None when nothing could be saved) and why it is not the whole file's.
+
+    `written` are the file's lines, `lines` those that the tree was made of. Lines of the tree are lines of the file.
+    """
+
+    tree: ast.Module | None
+    failure: ParseFailure | None
+    written: list[str]
+    lines: list[str]
+
+
 def parse_source(text: SourceText) -> tuple[ast.Module | None, ParseFailure | None]:
     """Parse `text`; when that fails, parse what is left after taking out the broken lines.
 
     Returns the tree (None when nothing could be saved) and the first failure (None when the file is whole). Lines of
     the tree are lines of `text` either way.
     """
-    tree, failure, _ = parse_lines(text)
-    return tree, failure
+    parsed = parse_lines(text.lines)
+    return parsed.tree, parsed.failure
 
 
-def parse_lines(text: SourceText) -> tuple[ast.Module | None, ParseFailure | None, list[str]]:
-    """Return what `parse_source` does, and the lines as they were parsed."""
-    lines = list(text.lines)
+def parse_lines(written: list[str], above: int = 0) -> Parsed:
+    """Parse lines as `parse_source` does; `above` more lines stand before them in the file, whose numbers count."""
+    lines = list(written)
     first: ParseFailure | None = None
     for number, line in enumerate(lines, 1):
         if "\0" in line:
-            first = first or ParseFailure(number, "the file contains a null byte")
+            first = first or ParseFailure(number + above, "the file contains a null byte")
             lines[number - 1] = line.replace("\0", " ")
     if not _encodable(lines):
         for number, line in enumerate(lines, 1):
             if not _encodable([line]):
-                first = first or ParseFailure(number, "the text contains half of a surrogate pair")
+                first = first or ParseFailure(number + above, "the text contains half of a surrogate pair")
                 lines[number - 1] = "".join("?" if "\ud800" <= c <= "\udfff" else c for c in line)
     tried: set[int] = set()
     for _ in range(_ATTEMPTS if len(lines) < _LONG_FILE else 4):
-        outcome = _try_parse("\n".join(lines))
+        outcome = _try_parse("\n" * above + "\n".join(lines))
         if isinstance(outcome, ast.Module):
-            return outcome, first, lines
+            return Parsed(outcome, first, written, lines)
         first = first or outcome
         if outcome.line < 1:  # too deeply nested: there is no line to take out
-            return None, ParseFailure(1, outcome.message), lines
-        start, end = _block_around(lines, outcome.line)
+            return Parsed(None, ParseFailure(1, outcome.message), written, lines)
+        broken = max(outcome.line - above, 1)
+        start, end = _block_around(lines, _owner_line(outcome, broken, above))
         if not any(lines[i].strip() for i in range(start, end)):
             break
         block = lines[start:end]
-        if start in tried or not _mend(block, ParseFailure(outcome.line - start, outcome.message)):
+        if start in tried or not _mend(block, ParseFailure(min(broken, end + 1) - start, outcome.message)):
             block = [""] * len(block)
         tried.add(start)
         lines[start:end] = block
-    return None, first, lines
+    return Parsed(None, first, written, lines)
+
+
+def _owner_line(failure: ParseFailure, broken: int, above: int) -> int:
+    """Return the line whose block is broken: a body that is missing is told of at the line after it."""
+    after = _MISSING_BODY.match(failure.message)
+    return max(int(after[1]) - above, 1) if after is not None else broken
 
 
 def _mend(block: list[str], failure: ParseFailure) -> bool:
