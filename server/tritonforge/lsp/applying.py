@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lsprotocol import types
 
 from tritonforge.domain.errors import UsageError
-from tritonforge.lsp import suggestions, summary
+from tritonforge.lsp import model, suggestions, summary
 from tritonforge.lsp.code_actions import edit_of
 from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.facts import Offer
@@ -57,7 +59,12 @@ async def write_spec(state: State, snapshot: Snapshot, name: str) -> str:
     kernel = snapshot.kernel(name)
     if kernel is None:
         raise UsageError(f"{snapshot.name} defines no kernel {name!r} any more.")
+    drafted = await model.draft(state, snapshot, kernel)
+    snapshot = state.snapshot(snapshot.uri) or snapshot
+    kernel = snapshot.kernel(name) or kernel
     draft = first_spec(kernel, snapshot.analysis)
+    if drafted is not None and drafted.function == draft.function:
+        draft = replace(draft, text=drafted.text)
     line = draft.line - 1
     text = snapshot.positions.line(line)
     indent = text[: len(text) - len(text.lstrip())]

@@ -103,6 +103,7 @@ class Facts:
         self.generation = 0
         self._kernels: dict[tuple[str, str], KernelFacts] = {}
         self._offers: dict[tuple[str, str], Offer] = {}
+        self._words: dict[tuple[str, str], tuple[object, str]] = {}
         self._searches: dict[tuple[str, str], OptimizeResult] = {}
 
     def learn(self, uri: str, facts: KernelFacts) -> None:
@@ -130,6 +131,16 @@ class Facts:
         """Return what is known of a kernel, stale or not."""
         return self._kernels.get((uri, kernel))
 
+    def explain(self, uri: str, kernel: Kernel, words: str) -> None:
+        """Keep what a language model said in plain words of a kernel as it stands; nothing forgets it."""
+        self._words[uri, kernel.name] = (state_of(kernel), words)
+        self.generation += 1
+
+    def explained(self, uri: str, kernel: Kernel) -> str:
+        """Return what a model said of a kernel that has not changed since; empty where it said nothing."""
+        known, words = self._words.get((uri, kernel.name), (None, ""))
+        return words if known == state_of(kernel) else ""
+
     def offered(self, uri: str, kernel: str) -> Offer | None:
         """Return what was suggested for a kernel, stale or not."""
         return self._offers.get((uri, kernel))
@@ -143,6 +154,7 @@ class Facts:
         """Forget everything."""
         self._kernels.clear()
         self._offers.clear()
+        self._words.clear()
         self._searches.clear()
         self.generation += 1
 

@@ -85,7 +85,9 @@ def _kernel(kernel: Kernel, snapshot: Snapshot, facts: Facts) -> str:
         )
     table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {_cell(value)} |" for name, value in rows)])
     stale = "" if fresh else "\n\n*Stale: the code has changed since.*"
-    return f"{head} on {_plain(known.target)}\n\n{table}{stale}"
+    words = facts.explained(snapshot.uri, kernel)
+    told = f"\n\n*In a language model's words:* {_plain(words)}" if words else ""
+    return f"{head} on {_plain(known.target)}\n\n{table}{stale}{told}"
 
 
 def _rows(known: KernelFacts, first: LaunchFacts, snapshot: Snapshot) -> list[tuple[str, str]]:

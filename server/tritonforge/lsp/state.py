@@ -13,6 +13,7 @@ from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import Kernel, RunnableEntry
 from tritonforge.lsp.client import Client
 from tritonforge.lsp.closed import snapshot_of
+from tritonforge.lsp.consents import Consents
 from tritonforge.lsp.diagnostics import diagnostics
 from tritonforge.lsp.documents import Documents, Snapshot, path_of
 from tritonforge.lsp.facts import Facts, KernelFacts, Offer, is_fresh
@@ -60,6 +61,7 @@ class State:
         self.workspaces = Workspaces(self._warn_once)
         self.sessions = Sessions()
         self.reports = Reports()
+        self.consents = Consents()
         self.jobs = Jobs(self.client, self._jobs_changed)
         self._ways: dict[tuple[str, str], tuple[Way, ...]] = {}
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}

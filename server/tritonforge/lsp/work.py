@@ -18,6 +18,7 @@ from tritonforge.lsp import summary
 from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.facts import KernelFacts, Offer, launch_facts, of_original
 from tritonforge.lsp.jobs import Job
+from tritonforge.lsp.model import searching
 from tritonforge.lsp.portable import form_of
 from tritonforge.lsp.sessions import key_of
 from tritonforge.report import wording
@@ -80,23 +81,26 @@ async def optimize(
     from tritonforge.optimize import Step
     from tritonforge.optimize import optimize as search
     from tritonforge.profiling.ceilings import ceilings_of
-    from tritonforge.rewrite import default_engines
 
     def show(step: Step) -> None:
         count = f" {step.done}/{step.total}" if step.total else ""
         best = f" · best so far {wording.factor(step.best_speedup)}" if step.best_speedup else ""
-        job.report(f"{step.stage}{count} · {step.detail}{best}", step.done, step.total)
+        asked = f" · model: {step.thinking}" if step.thinking else ""
+        job.report(f"{step.stage}{count} · {step.detail}{best}{asked}", step.done, step.total)
 
-    async with _target(state, snapshot, job) as session:
-        workload = await state.workload(snapshot, job, allow_run=allow_run)
-        found = await _calls(workload, kernel, session, way)
-        judge = yardstick(session, ceilings=await ceilings_of(session, workload.store))
-        subject = workload.subject(kernel, found)
-        result = await search(subject, session, judge, default_engines(), budget_s=BUDGET_S, on_step=show)
+    async with searching(state, snapshot, kernel, job) as asking:
+        async with _target(state, snapshot, job) as session:
+            workload = await state.workload(snapshot, job, allow_run=allow_run)
+            found = await _calls(workload, kernel, session, way)
+            judge = yardstick(session, ceilings=await ceilings_of(session, workload.store))
+            subject = workload.subject(kernel, found)
+            result = await search(subject, session, judge, asking.engines, budget_s=BUDGET_S, on_step=show)
+        result = await asking.finished(result, snapshot.text)
     await asyncio.to_thread(workload.store.put_tuning, result)
     target = wording.target(session.info)
     state.facts.keep_search(snapshot.uri, result)
     state.learn(snapshot.uri, of_original(result, snapshot.text, target))
+    state.facts.explain(snapshot.uri, kernel, asking.words)
     if result.best is None:
         outcome = _nothing(result)
         state.client.say(f"{kernel.name}: {outcome}")

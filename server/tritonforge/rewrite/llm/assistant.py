@@ -56,14 +56,27 @@ class Assistant:
 
     async def finished(self, engine: LlmEngine, result: OptimizeResult, text: str) -> OptimizeResult:
         """Keep what was asked with what became of it; return the result with what the model has to say to it."""
-        words, exchange = "", None
-        if not engine.unavailable and result.stopped_because != "interrupted":
-            words, exchange = await explain(self._transport, engine.spending, result, text, Hiding(self._root))
-        await asyncio.to_thread(self._keep, result, {**engine.exchanges, **_by_id(exchange)})
-        notes = [engine.summary()] if engine.spending.rounds or engine.over else []
+        words = await self.words(engine, result, text)
+        result = await self.kept(engine, result)
         if words:
-            notes.insert(0, f"In plain words, by {self.model}: {words}")
-        return dataclasses.replace(result, notes=(*notes, *result.notes))
+            result = dataclasses.replace(result, notes=(f"In plain words, by {self.model}: {words}", *result.notes))
+        return result
+
+    async def words(self, engine: LlmEngine, result: OptimizeResult, text: str) -> str:
+        """Return a few plain sentences about a result; empty where there are none to be had."""
+        if engine.unavailable or result.stopped_because == "interrupted":
+            return ""
+        words, exchange = await explain(self._transport, engine.spending, result, text, Hiding(self._root))
+        if exchange is not None:
+            engine.exchanges[exchange_id(exchange)] = exchange
+        return words
+
+    async def kept(self, engine: LlmEngine, result: OptimizeResult) -> OptimizeResult:
+        """Keep every exchange of a search with the trial that came of it; return the result with what was spent."""
+        await asyncio.to_thread(self._keep, result, engine.exchanges)
+        if not engine.spending.rounds and not engine.over:
+            return result
+        return dataclasses.replace(result, notes=(engine.summary(), *result.notes))
 
     async def draft(self, text: str, kernel: Kernel, analysis: FileAnalysis) -> Draft | None:
         """Return a model's launch spec for a kernel without one; None where it has none that can be parsed."""
@@ -96,10 +109,6 @@ class Assistant:
     async def close(self) -> None:
         """Let go of connections."""
         await self._transport.close()
-
-
-def _by_id(exchange: Exchange | None) -> dict[str, Exchange]:
-    return {exchange_id(exchange): exchange} if exchange is not None else {}
 
 
 def open_assistant(

@@ -24,7 +24,7 @@ from tritonforge.workload.specs import parse_specs
 
 TRIES = 2
 ANSWER_TOKENS = 600
-LONGEST_S = 60.0
+LONGEST_S = 30.0
 MOST_BYTES = 4 << 30
 _BLOCK = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^\n]*\n(.*?)\n[ \t]*(?:`{3,}|~{3,})[ \t]*$", re.DOTALL | re.MULTILINE)
 _HEAD = re.compile(r"^\s*#?\s*(?:tritonforge\s*:)?\s*(?:launch\b)?\s*", re.IGNORECASE)

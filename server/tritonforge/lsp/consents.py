@@ -36,14 +36,18 @@ class Consents:
 
     def remember(self, root: Path, endpoint: str, *, agreed: bool) -> None:
         """Keep an answer."""
+        self.for_now(root, endpoint, agreed=agreed)
         key = _key(root, endpoint)
-        self._given[key] = agreed
         table = {**self._read(), key: agreed}
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             new = self._path.with_name(f"{FILE}.{os.getpid()}")
             new.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", "utf-8")
             new.replace(self._path)
+
+    def for_now(self, root: Path, endpoint: str, *, agreed: bool) -> None:
+        """Let an answer hold as long as this process runs."""
+        self._given[_key(root, endpoint)] = agreed
 
     def _read(self) -> dict[str, object]:
         try:
