@@ -14,11 +14,13 @@ torch = pytest.importorskip("torch", reason="needs torch in this environment")
 pytest.importorskip("triton", reason="needs triton in this environment")
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from suite.case import difference  # noqa: E402
+from suite.case import Draw, difference  # noqa: E402
 from suite.cases import BY_NAME, PLAIN  # noqa: E402
 from suite.loading import PLAIN as FOLDER  # noqa: E402
+from suite.loading import load  # noqa: E402
 from suite.shipped import SHIPPED  # noqa: E402
 from suite.workspace import DRIVERS  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.triton
@@ -73,6 +75,31 @@ def test_a_plain_file_defines_what_its_case_names_and_calls_it_when_run(case):
     assert isinstance(main, ast.If)
     called = {node.func.id for node in ast.walk(main) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     assert case.function in called
+
+
+def described(arguments):
+    """Describe arguments: a tensor by its type, its elements and its last extent, as leading ones are often merged."""
+    return [
+        (str(one.dtype), one.numel(), one.shape[-1] if one.ndim else 1) if isinstance(one, torch.Tensor) else one
+        for one in arguments
+    ]
+
+
+FOLLOW_FROM_VALUES = {"matmul_grouped", "moe"}
+"""Their arguments' shapes follow from drawn values, which tensors without any cannot tell."""
+
+
+@pytest.mark.parametrize(
+    "case", [one for one in PLAIN if one.name not in FOLLOW_FROM_VALUES], ids=lambda case: case.name
+)
+def test_a_plain_file_makes_the_calls_that_its_case_is_measured_on(case):
+    made = []
+    module = load(FOLDER / f"{case.name}.py")
+    main = ast.parse((FOLDER / f"{case.name}.py").read_text(encoding="utf-8")).body[-1]
+    text = ast.unparse(ast.Module(main.body, [])).replace("'cuda'", "'cpu'")
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        exec(text, {**vars(module), case.function: lambda *arguments: made.append(described(arguments))})
+        assert made == [described(case.make(sizes, Draw("cpu"))) for sizes in case.full]
 
 
 @pytest.mark.parametrize("case", PLAIN, ids=lambda case: case.name)
