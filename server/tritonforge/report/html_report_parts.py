@@ -31,7 +31,7 @@ def cards_html(launch: LaunchReport, search: OptimizeResult | None) -> Iterator[
         cards.append(("Share of the roofline", (wording.percent(launch.roofline.fraction), bound)))
     if launch.bottleneck is not None:
         sure = f"{launch.bottleneck.provenance}, {wording.percent(launch.bottleneck.confidence)} sure"
-        cards.append(("Bottleneck", (launch.bottleneck.kind, sure, launch.bottleneck.reason)))
+        cards.append(("Bottleneck", (launch.bottleneck.kind, sure)))
     if search is not None and search.best is not None:
         best = search.best
         low, high = (wording.factor(one) for one in best.speedup_ci95)
@@ -54,6 +54,8 @@ def cards_html(launch: LaunchReport, search: OptimizeResult | None) -> Iterator[
             said = "".join(f"<dd>{prose(one)}</dd>" for one in lines if one)
             yield f'<dl class="card"><dt>{name}</dt>{said}</dl>'
         yield "</div>"
+    if launch.bottleneck is not None and launch.bottleneck.reason:
+        yield f"<p><b>{launch.bottleneck.kind}</b>: {prose(launch.bottleneck.reason)}</p>"
 
 
 def stalls_html(launch: LaunchReport) -> Iterator[str]:
