@@ -13,7 +13,7 @@ from tritonforge.domain.results import OptimizeResult
 from tritonforge.domain.source import apply_edits
 from tritonforge.jobs.session import Session
 from tritonforge.optimize.across_sources import architecture_table, autotune_list, values_of
-from tritonforge.optimize.loop import _assess_original
+from tritonforge.optimize.loop import SLOWER_TOLERATED, _assess_original
 from tritonforge.optimize.search import Attempt, Search, Step
 from tritonforge.optimize.steps import compile_all, pass_gate, predict_gain, time_side_by_side
 from tritonforge.profiling.measuring import FINAL_SAMPLES
@@ -173,6 +173,11 @@ async def _fill(party: Party, versions: Sequence[_Version], on_step: Callable[[S
         for version, attempt in passed:
             gain = predict_gain(search, attempt)
             time = attempt.time_us(measured=False)
+            if version.kind == "autotune-list":  # it is described with its first config, and runs with its best
+                simple = [v.cells[party.name] for v in versions if v.kind in {"original", "one-version"}]
+                best = min((cell for cell in simple if cell.accepted and cell.time_us), key=lambda c: c.time_us or 0.0)
+                _note(version, party, attempt, best)
+                continue
             _note(version, party, attempt, Cell(True, "", time, gain.speedup, gain.speedup_ci95))
 
 
@@ -200,8 +205,9 @@ def choose(rows: Sequence[Mapping[str, float | None]], names: Sequence[str]) -> 
     losses: list[tuple[float, int]] = []
     for place, row in enumerate(rows):
         speedups = [row.get(name) for name in names]
-        # What is no faster anywhere is no reason to change the source.
-        if place and (None in speedups or max(s or 0.0 for s in speedups) <= 1.0):
+        known = [speedup for speedup in speedups if speedup is not None]
+        # What is no faster anywhere is no reason to change the source, and what is slower somewhere is a bad one.
+        if place and (len(known) < len(names) or max(known) <= 1.0 or min(known) < 1 - SLOWER_TOLERATED):
             continue
         losses.append((max(1 - (row[name] or 0.0) / best[name] for name in names), place))
     good = [(loss, place) for loss, place in losses if loss <= GOOD]

@@ -14,7 +14,7 @@ from tritonforge.domain.source import Edit, apply_edits
 from tritonforge.rewrite.protocol import Refusal
 from tritonforge.rewrite.rules.autotuned import autotuned
 from tritonforge.rewrite.rules.launch_parameters import NAME, rewrite_launch
-from tritonforge.rewrite.rules.launch_values import COMPILER_DEFAULTS
+from tritonforge.rewrite.rules.launch_values import COMPILER_DEFAULTS, Refused
 from tritonforge.rewrite.text import Source
 
 _ARCH = re.compile(r"sm_(\d+)(\d)[af]?")
@@ -83,63 +83,118 @@ def _difference(file: str, before: str, after: str) -> Edit:
 
 
 def architecture_table(kernel: Kernel, text: str, found: Sequence[tuple[str, Candidate]]) -> Candidate | Refusal:
-    """Return the source in which each value that the candidates (architecture, edits) set is looked up by the GPU.
+    """Return the source in which the values of `found` (architecture, what sets them) are looked up by the GPU.
 
-    Refused where an edit is more than a value, or the file has no `torch` to ask for the GPU.
+    The table stands above the kernel, with what the launch has today for every other GPU. Refused where an edit is more
+    than a value, or the file has no `torch` to ask for the GPU.
     """
-    capabilities = {}
-    for arch, _ in found:
-        match = _ARCH.fullmatch(arch)
-        if match is None:
-            return Refusal(f"{arch} has no compute capability to look values up by.", "architecture-table")
-        capabilities[arch] = f"({match[1]}, {match[2]})"
+    try:
+        edits = _tabled(kernel, text, found)
+    except Refused as refused:
+        return Refusal(f"{refused}.", "architecture-table")
+    titles = "; ".join(f"{arch}: {candidate.title}" for arch, candidate in found)
+    return Candidate(f"by architecture ({titles})", edits, (("architecture-table", ()),))
+
+
+def _tabled(kernel: Kernel, text: str, found: Sequence[tuple[str, Candidate]]) -> tuple[Edit, ...]:
+    wanted = {_capability(arch): values_of(candidate) or {} for arch, candidate in found}
     source = Source(kernel.file, text)
     if not _binds_torch(source.tree):
-        return Refusal("the file does not import torch, which knows the GPU.", "architecture-table")
+        raise Refused("the file does not import torch, which knows the GPU")
     comments = [(start, end) for _, start, end, said in source.tokens if said.startswith("#")]
     spans: dict[tuple[int, int], dict[str, str]] = {}
     for arch, candidate in found:
         for edit in candidate.edits:
             if edit.file != kernel.file:
-                return Refusal("the values stand in several files.", "architecture-table")
+                raise Refused("the values stand in several files")
             if not any(start <= edit.start and edit.end <= end for start, end in comments):
-                spans.setdefault((edit.start, edit.end), {})[arch] = edit.text
+                spans.setdefault((edit.start, edit.end), {})[_capability(arch)] = edit.text
+    table = f"_{kernel.simple_name.upper()}_VALUES"
+    lookup = f"_value_of_{kernel.simple_name}"
+    if table in text or lookup in text:
+        raise Refused(f"the file has a {table} already")
+    if not all(_in_a_function(source, start) for start, _ in spans):
+        raise Refused("a value is set when the file is loaded, before it is known which GPU it is for")
+    today: dict[str, str] = {}
     edits = []
     for (start, end), texts in sorted(spans.items()):
-        try:
-            made = _looked_up(text[start:end], texts, capabilities)
-        except ValueError as error:
-            return Refusal(f"{error}.", "architecture-table")
+        before = text[start:end]
+        made = _inserted(texts, wanted, today, lookup) if not before else _read(before, texts, wanted, today, lookup)
         edits.append(Edit(kernel.file, start, end, made))
-    titles = "; ".join(f"{arch}: {candidate.title}" for arch, candidate in found)
-    return Candidate(f"by architecture ({titles})", tuple(edits), (("architecture-table", ()),))
+    rows = [(capability, {**today, **{n: str(v) for n, v in values.items()}}) for capability, values in wanted.items()]
+    place = _above(source, kernel)
+    entries = [f"    {capability}: {_row(values)}," for capability, values in [*rows, ("None", today)]]
+    lines = (
+        "# What is fastest on each GPU, by its compute capability; None is every other.",
+        f"{table} = {{", *entries, "}",
+        "", "",
+        f"def {lookup}(name):",
+        f"    return {table}.get(torch.cuda.get_device_capability(), {table}[None])[name]",
+        "", "", "",
+    )  # fmt: skip
+    head = source.newline.join(lines)
+    return (Edit(kernel.file, place, place, head), *edits)
 
 
-def _looked_up(before: str, texts: Mapping[str, str], capabilities: Mapping[str, str]) -> str:
-    if not before:
-        return _inserted(texts, capabilities)
-    for text in (before, *texts.values()):
-        if not _is_value(text):
-            raise ValueError("an edit changes more than a value")
-    return _table({capabilities[arch]: text for arch, text in texts.items()}, before)
+def _capability(arch: str) -> str:
+    match = _ARCH.fullmatch(arch)
+    if match is None:
+        raise Refused(f"{arch} has no compute capability to look values up by")
+    return f"({match[1]}, {match[2]})"
 
 
-def _inserted(texts: Mapping[str, str], capabilities: Mapping[str, str]) -> str:
-    """Keywords that are inserted: what a target does not set is the compiler's own default there."""
-    values: dict[str, dict[str, str]] = {}
+def _row(values: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f'"{name}": {value}' for name, value in values.items()) + "}"
+
+
+def _above(source: Source, kernel: Kernel) -> int:
+    """The place of the statement of the module that holds the kernel, its decorators included."""
+    line = kernel.range.start.line
+    for node in source.tree.body:
+        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+        if first <= line <= (node.end_lineno or first):
+            return source.line_starts[first - 1]
+    raise Refused("the kernel is no statement of its module")
+
+
+def _in_a_function(source: Source, place: int) -> bool:
+    functions = [node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    bodies = ((node.body[0].lineno, node.end_lineno or node.lineno) for node in functions)
+    starts = source.line_starts
+    return any(starts[first - 1] <= place < (*starts, len(source.text) + 1)[last] for first, last in bodies)
+
+
+def _read(
+    before: str, texts: Mapping[str, str], wanted: Mapping[str, Mapping[str, int]], today: dict[str, str], lookup: str
+) -> str:
+    """Return what reads the value that stood as `before`, under the name that has these values on every GPU."""
+    if not all(_is_value(text) for text in (before, *texts.values())):
+        raise Refused("an edit changes more than a value")
+    here = {capability: texts.get(capability, before) for capability in wanted}
+    for name in dict.fromkeys(name for values in wanted.values() for name in values):
+        if today.get(name, before) == before and here == {
+            capability: str(values.get(name, before)) for capability, values in wanted.items()
+        }:
+            today[name] = before
+            return f'{lookup}("{name}")'
+    raise Refused("a value that is edited is none of those that are tuned")
+
+
+def _inserted(
+    texts: Mapping[str, str], wanted: Mapping[str, Mapping[str, int]], today: dict[str, str], lookup: str
+) -> str:
+    """Keywords that are inserted: who does not set one has the compiler's own default."""
+    del wanted
     model = max(texts.values(), key=len)
-    for arch, text in texts.items():
-        for name, value in _KEYWORD.findall(text):
-            values.setdefault(name, {})[capabilities[arch]] = value
-    defaults = {name: COMPILER_DEFAULTS.get(name) for name in values}
-    if not values or None in defaults.values() or set(values) != {name for name, _ in _KEYWORD.findall(model)}:
-        raise ValueError("an edit adds more than options that have a default")
-    return _KEYWORD.sub(lambda match: f"{match[1]}={_table(values[match[1]], str(defaults[match[1]]))}", model)
-
-
-def _table(by_capability: Mapping[str, str], otherwise: str) -> str:
-    entries = ", ".join(f"{capability}: {value}" for capability, value in by_capability.items())
-    return f"{{{entries}}}.get(torch.cuda.get_device_capability(), {otherwise})"
+    names = [name for name, _ in _KEYWORD.findall(model)]
+    for name in names:
+        default = COMPILER_DEFAULTS.get(name)
+        if default is None:
+            raise Refused("an edit adds more than options that have a default")
+        today[name] = str(default)
+    if any(name not in names for text in texts.values() for name, _ in _KEYWORD.findall(text)):
+        raise Refused("what is added to the launch is not the same everywhere")
+    return _KEYWORD.sub(lambda match: f'{match[1]}={lookup}("{match[1]}")', model)
 
 
 def _is_value(text: str) -> bool:
