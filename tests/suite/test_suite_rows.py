@@ -192,3 +192,21 @@ def test_a_run_makes_a_row_with_everything_and_none_twice(tmp_path):
     again = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
     assert "1 of them have a row already" in again.stdout
     assert len(path.read_text(encoding="utf-8").splitlines()) == 2
+
+
+def test_what_a_driver_returns_is_compared_with_the_original_s(tmp_path):
+    for folder, by in (("original", 2.0), ("edited", 2.1)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "package.py").write_text(f"def scaled(x):\n    return x * {by}\n", encoding="utf-8")
+        (tmp_path / folder / "drive.py").write_text(
+            "import torch\nfrom package import scaled\n\n"
+            "def run():\n    x = torch.randn(100)\n    return x * 3, scaled(x), 'no tensor'\n",
+            encoding="utf-8",
+        )
+    done = subprocess.run(
+        [sys.executable, "-m", "suite.outputs", str(tmp_path / "original"), str(tmp_path / "edited"), "drive"],
+        capture_output=True, text=True, timeout=200, check=False, env=run.environment(),
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert found["inputs"] == 2
+    assert found["problem"].startswith("output 1 is off by 0.0")
