@@ -296,6 +296,12 @@ def test_what_was_found_on_code_that_has_changed_since_says_so_and_is_not_offere
     ]  # fmt: skip
 
 
+def test_a_suggestion_without_a_passed_verdict_is_refused():
+    unverified = replace(SEARCHED.best, trial=replace(TIMED[2], verdict=samples.REFUSED))
+    with pytest.raises(ValueError, match="no passed verdict"):
+        page(of_search(replace(SEARCHED, best=unverified), samples.SOURCE))
+
+
 def test_a_page_that_would_become_too_large_says_which_listings_it_leaves_out(monkeypatch):
     monkeypatch.setattr("tritonforge.report.html_report.MOST_ROWS", 5)
     several = {"3f2a1b": (SASS,), "9c04de": (SASS,)}

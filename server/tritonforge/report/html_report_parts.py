@@ -104,7 +104,11 @@ def _bars(rows: Sequence[tuple[str, float, str]]) -> Iterator[str]:
 
 
 def search_html(search: OptimizeResult, key: str) -> Iterator[str]:
-    """Yield what a search tried and found; `key` is unique on the page."""
+    """Yield what a search tried and found; `key` is unique on the page.
+
+    Raises:
+        ValueError: when what it suggests was not verified.
+    """
     best = search.best
     yield '<div class="charts"><section><h3>Trials over time</h3>'
     yield from trials_html(search, key)
@@ -114,13 +118,15 @@ def search_html(search: OptimizeResult, key: str) -> Iterator[str]:
         yield "<h3>No faster version was found</h3>"
     else:
         verdict = best.trial.verdict
+        if verdict is None or not verdict.accepted:
+            raise ValueError(f"suggestion {best.trial.candidate.title!r} has no passed verdict")
         yield f"<h3>Best version: {escape(best.trial.candidate.title)}</h3>"
-        if verdict is not None:
+        if verdict.inputs:
             inputs = wording.plural(len(verdict.inputs), "input")
             yield f"<p>It computes the same on {inputs}; the largest error is {wording.error(verdict.worst_error)}.</p>"
         label = "Difference to the original"
         yield f'<pre class="diff" tabindex="0" role="group" aria-label="{label}">{_diff(best.diff)}</pre>'
-        if verdict is not None and verdict.checks:
+        if verdict.checks:
             yield "<details><summary class=muted>What was checked</summary><ul>"
             for name, outcome in verdict.checks.items():
                 yield f"<li>{escape(name)}: {escape(outcome)}</li>"
