@@ -171,7 +171,7 @@ async def shipped_row(bench: Bench, one: Shipped, folder: Path) -> dict[str, Any
     if found.edits and bench.session.measures:
         shutil.copytree(original, edited, ignore=shutil.ignore_patterns(".tritonforge", "__pycache__"))
         write_edits(edited, found.edits)
-        row["again"] = await time_again(bench, found, original, edited)
+        row["again"] = await time_again(bench, found, original)
         done = await asyncio.to_thread(
             subprocess.run,
             [sys.executable, "-m", "suite.outputs", str(original), str(edited), one.driver],

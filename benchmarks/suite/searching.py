@@ -127,23 +127,30 @@ def _told(result: OptimizeResult) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def edited_texts(root: Path, edits: Sequence[Any]) -> dict[str, str]:
+    """Return the texts of the files of a workspace that edits change, by name."""
+    out = {}
+    for name in dict.fromkeys(edit.file for edit in edits):
+        with (root / name).open(encoding="utf-8", newline="") as stream:
+            out[name] = apply_edits(stream.read(), tuple(e for e in edits if e.file == name))
+    return out
+
+
 def write_edits(root: Path, edits: Sequence[Any]) -> None:
     """Apply edits to the files of a workspace."""
-    for name in dict.fromkeys(edit.file for edit in edits):
-        path = root / name
-        with path.open(encoding="utf-8", newline="") as stream:
-            text = stream.read()
-        path.write_text(apply_edits(text, tuple(e for e in edits if e.file == name)), encoding="utf-8", newline="")
+    for name, text in edited_texts(root, edits).items():
+        (root / name).write_text(text, encoding="utf-8", newline="")
 
 
-async def time_again(bench: Bench, one: Search, original: Path, best: Path) -> dict[str, Any]:
+async def time_again(bench: Bench, one: Search, root: Path) -> dict[str, Any]:
     """Time a shipped kernel and what became of it side by side once more, in a process of their own."""
     assert one.subject is not None
     assert one.result is not None
-    kernel = one.subject.kernel
+    kernel, original = one.subject.kernel, one.subject.program()
+    texts = {**dict(original.overlays), **edited_texts(root, one.edits)}
     (before, after), notes = await measure(
         bench.session.worker,
-        [Program(str(original), one.subject.file), Program(str(best), one.subject.file)],
+        [original, Program(original.root, original.file, tuple(texts.items()))],
         one.subject.calls,
         kernel=kernel.name,
         identify=lambda recorded: to_launch(kernel, recorded).id,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +16,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from suite.timing import whole_durations
 
-from suite import comparators
+from suite import comparators, timing
 from tritonforge.worker.timing.records import NoRecords
 
 pytestmark = pytest.mark.triton
@@ -47,6 +49,79 @@ def test_a_call_of_which_a_kernel_s_record_is_missing_spoils_the_measurement():
 def test_a_call_without_any_record_spoils_the_measurement():
     with pytest.raises(NoRecords, match="ours"):
         whole_durations(tree(scope(0, ("gemm", 5.0))), ["theirs", "ours"])
+
+
+class Device:
+    """A GPU that runs nothing: functions say what they would have run, and a profiler that keeps it, or loses some."""
+
+    def __init__(self, monkeypatch, *, loses=()):
+        self.loses, self.scope, self.scopes, self.calls = set(loses), None, {}, []
+        monkeypatch.setattr(timing, "Bench", lambda: self)
+        monkeypatch.setattr(timing, "Health", lambda: SimpleNamespace(look=lambda: None, notes=lambda: ["it is well"]))
+        monkeypatch.setattr(timing, "recording", self.recording)
+
+    def function(self, name, *kernels):
+        def run():
+            self.calls.append(name)
+            self.taken = sum(microseconds for _, microseconds in kernels)
+            if self.scope is not None and len(self.scopes) not in self.loses:
+                self.scopes.setdefault(self.scope, []).extend(kernels)
+
+        return run
+
+    def queue(self, launch, before, around=None):
+        before()
+        with around or contextlib.nullcontext():
+            launch()
+        return SimpleNamespace(between_us=self.taken + 4.0, flush_us=50.0, clock_mhz=1800.0, late=False)
+
+    def empty_readings(self):
+        return [1.0, 1.0, 1.0]
+
+    def wait(self):
+        pass
+
+    @contextlib.contextmanager
+    def recording(self):
+        tape = SimpleNamespace(around=self.around, root=None)
+        yield tape
+        tape.root = tree(*(scope(place, *kernels) for place, kernels in self.scopes.items()))
+
+    @contextlib.contextmanager
+    def around(self, place):
+        self.scope = place
+        yield
+        self.scope = None
+
+
+def test_functions_take_turns_and_are_timed_by_the_device_s_own_records(monkeypatch):
+    device = Device(monkeypatch)
+    functions = {
+        "theirs": device.function("theirs", ("gemm", 50.0), ("add", 20.0)),
+        "ours": device.function("ours", ("mine", 40.0)),
+    }
+    found = timing.time_side_by_side(functions, 8, 60.0)
+    assert found.samples == {"theirs": (70.0,) * 8, "ours": (40.0,) * 8}
+    assert found.clock == "cupti"
+    assert "it is well" in found.notes
+    rounds = [set(device.calls[i : i + 2]) for i in range(len(device.calls) - 16, len(device.calls), 2)]
+    assert rounds == [{"theirs", "ours"}] * 8
+
+
+def test_short_functions_are_called_several_times_for_a_sample(monkeypatch):
+    device = Device(monkeypatch)
+    found = timing.time_side_by_side({"short": device.function("short", ("mine", 1.0))}, 5, 60.0)
+    assert found.samples == {"short": (1.0,) * 5}
+    assert len(device.scopes) > 5
+
+
+def test_events_take_the_place_of_records_that_are_not_complete_and_it_is_said(monkeypatch):
+    device = Device(monkeypatch, loses={3})
+    functions = {"ours": device.function("ours", ("mine", 40.0))}
+    found = timing.time_side_by_side(functions, 8, 60.0)
+    assert found.clock == "events"
+    assert found.samples == {"ours": (43.0,) * 8}  # what lies between the events, less an empty interval
+    assert any("not complete" in note for note in found.notes)
 
 
 class Versions:
@@ -117,7 +192,7 @@ def test_a_search_without_guidance_finds_the_best_of_a_small_grid(monkeypatch, o
 ENDINGS = """
 import os, subprocess, sys, time
 sys.path.append(sys.argv[1])
-from suite import measuring  # noqa: E402
+from suite import measuring
 
 measuring.adopt_orphans()
 child = os.fork()
