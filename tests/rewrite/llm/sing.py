@@ -18,7 +18,7 @@ from unittest.mock import MagicMock
 
 import malicious
 
-SECONDS = 0.8
+SECONDS = 0.5
 
 
 class Kernel:

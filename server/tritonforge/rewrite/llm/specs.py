@@ -44,6 +44,7 @@ async def draft_spec(
 
     Never raises but for a cancellation.
     """
+    hiding.about(kernel.file)
     rule = first_spec(kernel, analysis)
     try:
         original = Original(text, kernel)

@@ -22,6 +22,7 @@ ANSWER_TOKENS = 400
 LONGEST_S = 30.0
 
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|<?\b[a-z][a-z0-9+.-]*://\S+>?|\bwww\.\S+", re.IGNORECASE)
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _FENCE = re.compile(r"(`{3,}|~{3,}).*?(?:\1|$)", re.DOTALL)
 
 
@@ -32,6 +33,7 @@ async def explain(
 
     `text` is the file's as it was optimised. Never raises but for a cancellation.
     """
+    hiding.about(result.kernel.file)
     prompt = fitted(_sections(result, text, hiding), spending.settings.context_tokens - 2 * ANSWER_TOKENS)
     if prompt is None or spending.left_s <= 0:
         return "", None
@@ -84,6 +86,7 @@ def plain_words(text: str) -> str:
     """Return a model's words as one short plain paragraph: no markup, no links, no control characters."""
     text = _FENCE.sub(" ", text)
     text = _LINK.sub(lambda found: found[1] or "", text)
+    text = _TAG.sub("", text)
     text = "".join(
         " " if c.isspace() else c
         for c in text
