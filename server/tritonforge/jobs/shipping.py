@@ -96,7 +96,10 @@ class Shipping:
             roots: dict[str, str] = {}
             under_way: list[asyncio.Task[Frame]] = []
             for root, workspace in self._wanted(request).items():
-                key, entries = await asyncio.to_thread(_described, workspace)
+                # Reading much for the first time must not hold up the event loop.
+                key, entries = (
+                    _described(workspace) if workspace.is_read else await asyncio.to_thread(_described, workspace)
+                )
                 roots[root] = f"{worker.files}/trees/{key}"
                 if time.monotonic() - self._laid.get(key, -_FRESH_S) >= _FRESH_S:
                     under_way += await self._lay(worker, workspace, key, entries)

@@ -44,10 +44,11 @@ class WorkspaceFiles:
         """Take the root as the file system knows it."""
         self.root = Path(os.path.realpath(self.root))
         self._ignored = Ignored(self.root)
+        self._folders: dict[str, str] = {}  # folder → its real path, for the length of one look
         self._wanted: dict[str, None] = {}
         self._asked: set[str] = set()
         self._hashed: dict[str, tuple[tuple[int, int], str]] = {}
-        self._looked: dict[str, tuple[tuple[int, int] | None, tuple[Path, ...]]] = {}
+        self._looked: dict[tuple[str, bool], tuple[object, tuple[Path, ...]]] = {}
 
     def want(self, names: Sequence[str], overlays: Mapping[str, str], *, by_user: bool = True) -> None:
         """Add files, and whatever they need; `overlays` are texts that stand in for files, by the same names.
@@ -57,6 +58,8 @@ class WorkspaceFiles:
         """
         if by_user:
             self._asked.update(names)
+        self._folders.clear()
+        self._ignored.look_again()
         todo = [self.root / name for name in dict.fromkeys((*names, *overlays))]
         seen: set[Path] = set()
         while todo and len(seen) < _MOST_FILES:
@@ -72,25 +75,35 @@ class WorkspaceFiles:
 
     def name_of(self, path: Path) -> str | None:
         """Return the name of a path inside the workspace, links followed; None for any other."""
-        real = os.path.realpath(path)
-        if not real.startswith(str(self.root).rstrip(os.sep) + os.sep):
+        text = os.path.normpath(path)
+        folder, base = os.path.split(text)
+        real = self._folders.get(folder)
+        if real is None:
+            real = self._folders[folder] = os.path.realpath(folder)
+        whole = os.path.realpath(text) if os.path.islink(text) else os.path.join(real, base)  # noqa: PTH114, PTH118 - many
+        inside = str(self.root).rstrip(os.sep) + os.sep
+        if not whole.startswith(inside):
             return None
-        return os.path.relpath(path, self.root).replace(os.sep, "/")
+        name = text[len(inside) :] if text.startswith(inside) else os.path.relpath(text, self.root)
+        return name.replace(os.sep, "/")
 
     def _needed_by(self, path: Path, name: str, text: str | None) -> tuple[Path, ...]:
+        """Return what a file needs; looked for again when the file, or one that it needs, is not what it was.
+
+        A file that appears where none was found before is noticed when a job misses it.
+        """
+        state = hash(text) if text is not None else _state(path)
+        known = self._looked.get((name, text is not None))
+        if known is not None and known[0] == state and all(os.path.isfile(other) for other in known[1]):  # noqa: PTH113
+            return known[1]
         if text is None:
-            state = _state(path)
-            known = self._looked.get(name)
-            if known is not None and known[0] == state and all(other.is_file() for other in known[1]):
-                return known[1]
             try:
-                text = path.read_text(encoding="utf-8", errors="replace")
+                read = path.read_text(encoding="utf-8", errors="replace")
             except OSError:
                 return ()
-            found = tuple(self._find(path, text))
-            self._looked[name] = state, found
-            return found
-        return tuple(self._find(path, text))
+        found = tuple(dict.fromkeys(self._find(path, read if text is None else text)))
+        self._looked[name, text is not None] = state, found
+        return found
 
     def _find(self, path: Path, text: str) -> Iterator[Path]:
         needs = needs_of(text)
@@ -116,6 +129,11 @@ class WorkspaceFiles:
         self.kept_back.pop(name, None)
         self._wanted[name] = None
         return True
+
+    @property
+    def is_read(self) -> bool:
+        """Whether every file that is wanted was read before, so that `entries` takes no time."""
+        return all(name in self._hashed for name in self._wanted)
 
     def entries(self) -> tuple[Entry, ...]:
         """Return what is to be there, as it is now, sorted by name; files that have gone are left out."""

@@ -32,9 +32,23 @@ class Ignored:
         """Read ignore files when they are first needed."""
         self._root = root
         self._known: dict[str, tuple[tuple[tuple[int, int] | None, ...], tuple[_Pattern, ...]]] = {}
+        self._reasons: dict[str, str | None] = {}
+
+    def look_again(self) -> None:
+        """Notice ignore files that have changed."""
+        changed = [folder for folder, (states, _) in self._known.items() if self._states(folder) != states]
+        for folder in changed:
+            del self._known[folder]
+        if changed:
+            self._reasons.clear()
 
     def reason(self, name: str) -> str | None:
         """Say why `name` must not be sent, as a clause; None when it may be."""
+        if name not in self._reasons:
+            self._reasons[name] = self._reason(name)
+        return self._reasons[name]
+
+    def _reason(self, name: str) -> str | None:
         parts = name.split("/")
         if any(part in _SECRET_FOLDERS for part in parts[:-1]) or any(
             fnmatch.fnmatchcase(parts[-1].lower(), pattern) for pattern in _SECRET
@@ -56,16 +70,21 @@ class Ignored:
                     decided = pattern
         return None if decided is None or decided.negated else decided
 
-    def _patterns(self, folder: str) -> tuple[_Pattern, ...]:
+    def _names(self, folder: str) -> list[str]:
         names = [f"{folder}/{name}" if folder else name for name in _NAMES]
-        if not folder:
-            names.insert(0, ".git/info/exclude")
-        states = tuple(_state(self._root / name) for name in names)
-        known = self._known.get(folder)
-        if known is None or known[0] != states:
-            read = (_read(self._root / name, name) for name, state in zip(names, states, strict=True) if state)
-            known = self._known[folder] = states, tuple(pattern for patterns in read for pattern in patterns)
-        return known[1]
+        return names if folder else [".git/info/exclude", *names]
+
+    def _states(self, folder: str) -> tuple[tuple[int, int] | None, ...]:
+        return tuple(_state(self._root / name) for name in self._names(folder))
+
+    def _patterns(self, folder: str) -> tuple[_Pattern, ...]:
+        if folder not in self._known:
+            states = self._states(folder)
+            read = [
+                _read(self._root / name, name) for name, state in zip(self._names(folder), states, strict=True) if state
+            ]
+            self._known[folder] = states, tuple(pattern for patterns in read for pattern in patterns)
+        return self._known[folder][1]
 
 
 def _state(path: Path) -> tuple[int, int] | None:
