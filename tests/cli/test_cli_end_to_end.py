@@ -18,6 +18,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from tritonforge.store import open_store
+
 pytest.importorskip("triton", reason="needs torch and triton in this environment")
 pytestmark = pytest.mark.triton
 
@@ -128,6 +130,10 @@ def test_profile_without_a_gpu_says_that_its_time_is_predicted(workspace):
     )["profiles"]
     assert profile["time_us"] is None
     assert profile["missing"]
+    with open_store(workspace) as store:
+        seen = store.seen()["matmul.py", "matmul_kernel"]  # what an editor's list of kernels shows
+    assert (seen.provenance, seen.bottleneck) == ("predicted", profile["bottleneck"]["class"])
+    assert seen.time_us > 0
 
 
 def test_a_tiny_elementwise_block_is_found_and_widened(workspace):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from tritonforge.diagnosis.assessment import Assessed, Yardstick, assess, ranked, require_launches, with_time
@@ -9,6 +10,7 @@ from tritonforge.diagnosis.counting import WithCounters, require_gpu, with_count
 from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.diagnosis.heat import heat_of
 from tritonforge.diagnosis.plausible import refused
+from tritonforge.diagnosis.seen import remember
 from tritonforge.domain.counters import CounterChoice
 from tritonforge.domain.finding import Bottleneck
 from tritonforge.domain.profile import Profile, TimeDistribution
@@ -43,7 +45,7 @@ async def profile(
         judge: the GPU to judge by.
         budget_s: seconds for measuring times.
         counters: where counters should come from; the best source takes ten seconds more.
-        store: remembers which source the target allows.
+        store: remembers which source the target allows, and what was found out.
         on_timed: given what is known before counting begins, which takes ten times as long as timing.
 
     Returns:
@@ -108,7 +110,10 @@ async def profile(
     if on_timed is not None and counters != "none" and session.measures:
         on_timed(result(WithCounters(assessed, missing=(NOT_YET_COUNTED,))), assessed)
     counted = await with_counters(subject, session, assessed, counters, store)
-    return result(counted), counted.assessed
+    profiled = result(counted)
+    if store is not None:
+        await asyncio.to_thread(remember, store, profiled)
+    return profiled, counted.assessed
 
 
 def _doubts(assessed: Assessed, time: TimeDistribution | None) -> tuple[str, ...]:

@@ -22,9 +22,9 @@ from tritonforge.lsp.documents import path_of
 from tritonforge.lsp.facts import state_of
 from tritonforge.lsp.notebooks import Layout
 from tritonforge.lsp.positions import PositionedText
-from tritonforge.lsp.remembering import preferred, seen_of
+from tritonforge.lsp.remembering import seen_of
 from tritonforge.report import wording
-from tritonforge.store.seen import Seen
+from tritonforge.store.seen import Seen, preferred
 
 if TYPE_CHECKING:
     from tritonforge.lsp.state import State

@@ -36,24 +36,12 @@ def seen_of(facts: KernelFacts) -> Seen | None:
     )
 
 
-def preferred(now: Seen | None, before: Seen | None) -> Seen | None:
-    """Return which of two is shown: the newer one, but no prediction in place of a measurement of the same code."""
-    if now is None or before is None:
-        return now or before
-    measured = before.provenance == "measured" and now.provenance != "measured"
-    return before if measured and before.fresh_for(now.code_hash, now.site_hashes) else now
-
-
 def remember(workspace: Workspace, facts: KernelFacts) -> None:
     """Keep what is known of a kernel (blocks on the disk)."""
     now = seen_of(facts)
     if now is None:
         return
     try:
-        store = workspace.store()
-        file, name = facts.kernel.file, facts.kernel.name
-        before = store.seen().get((file, name))
-        if preferred(now, before) is now:
-            store.put_seen(file, name, now)
+        workspace.store().put_seen(facts.kernel.file, facts.kernel.name, now)
     except UsageError as error:
         _log.info("%s is not remembered: %s", facts.kernel.name, error)

@@ -30,3 +30,11 @@ class Seen:
     def fresh_for(self, code_hash: str, site_hashes: tuple[str, ...]) -> bool:
         """Tell whether neither the kernel nor a host function that launches it has changed since."""
         return self.code_hash == code_hash and sorted(self.site_hashes) == sorted(site_hashes)
+
+
+def preferred(now: Seen | None, before: Seen | None) -> Seen | None:
+    """Return which of two is shown: the newer one, but no prediction in place of a measurement of the same code."""
+    if now is None or before is None:
+        return now or before
+    measured = before.provenance == "measured" and now.provenance != "measured"
+    return before if measured and before.fresh_for(now.code_hash, now.site_hashes) else now

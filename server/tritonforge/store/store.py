@@ -26,7 +26,7 @@ from tritonforge.domain.target import WorkerInfo
 from tritonforge.store.database import Database
 from tritonforge.store.keys import ceilings_key, content_key
 from tritonforge.store.place import FILE, cache_folder, workspace_folder
-from tritonforge.store.seen import Seen
+from tritonforge.store.seen import Seen, preferred
 
 T = TypeVar("T")
 
@@ -132,8 +132,10 @@ class Store:
         self._database.delete(_CALLS, _subject(file, kernel), origin)
 
     def put_seen(self, file: str, kernel: str, seen: Seen) -> None:
-        """Remember what was last found out about `kernel` of `file`."""
-        self._put("seen", _subject(file, kernel), seen)
+        """Remember what was last found out about `kernel` of `file`, unless that was measured and this is predicted."""
+        key = _subject(file, kernel)
+        if preferred(seen, self._one(Seen, "seen", key)) is seen:
+            self._put("seen", key, seen)
 
     def seen(self) -> Mapping[tuple[str, str], Seen]:
         """Return what was last found out about every kernel, by file and qualified name."""
