@@ -31,6 +31,7 @@ from suite.loading import PLAIN
 from suite.searching import Bench, Search, Space, open_bench, search, space_of, time_again, write_edits
 from suite.shipped import SHIPPED, Shipped
 from suite.workspace import plain_workspace, shipped_workspace
+from tritonforge.jobs import JobError
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("eager", "compile", "others")
@@ -171,7 +172,10 @@ async def shipped_row(bench: Bench, one: Shipped, folder: Path) -> dict[str, Any
     if found.edits and bench.session.measures:
         shutil.copytree(original, edited, ignore=shutil.ignore_patterns(".tritonforge", "__pycache__"))
         write_edits(edited, found.edits)
-        row["again"] = await time_again(bench, found, original)
+        try:
+            row["again"] = await time_again(bench, found, original)
+        except JobError as error:
+            row["again"] = {"problem": str(error)}
         done = await asyncio.to_thread(
             subprocess.run,
             [sys.executable, "-m", "suite.outputs", str(original), str(edited), one.driver],
@@ -256,34 +260,47 @@ async def run(options: argparse.Namespace) -> int:
     measurer = Measurer()
     scratch = Path(tempfile.mkdtemp(prefix="tritonforge-suite-"))
     try:
-        if left:
+        while left and time.monotonic() <= stop_at:
             async with open_bench(_root(scratch), options.target, options.budget) as bench:
                 append(options.output, about(bench, options))
-                for part, name, case in left:
-                    if time.monotonic() > stop_at:
-                        print(f"stopped after {options.stop_after:g} s; run it again for the rest", flush=True)
-                        break
-                    began = time.perf_counter()
-                    folder = scratch / name.replace(":", "_")
-                    row = (
-                        await plain_row(bench, case, folder, options, measurer)
-                        if part == "a"
-                        else await shipped_row(bench, case, folder)
-                    )
-                    row = {"part": part, "name": name, "family": case.family, "target": options.target, **row}
-                    row["row_s"] = round(time.perf_counter() - began, 1)
+                sound = True
+                while sound and left and time.monotonic() <= stop_at:
+                    part, name, case = left.pop(0)
+                    row, sound = await row_of(bench, part, name, case, scratch, options, measurer)
                     append(options.output, row)
                     print(line_of(row), flush=True)
-                    shutil.rmtree(folder, ignore_errors=True)
+        if left:
+            print(f"stopped after {options.stop_after:g} s, {len(left)} are left; run it again for them", flush=True)
     finally:
         measurer.close()
         shutil.rmtree(scratch, ignore_errors=True)
     return 0
 
 
+async def row_of(
+    bench: Bench, part: str, name: str, case: Any, scratch: Path, options: argparse.Namespace, measurer: Measurer
+) -> tuple[dict[str, Any], bool]:
+    """Make one row; the second value is false when something broke that the next kernel should not have to do with."""
+    began = time.perf_counter()
+    folder = scratch / name.replace(":", "_")
+    sound = True
+    try:
+        if part == "a":
+            found = await plain_row(bench, case, folder, options, measurer)
+        else:
+            found = await shipped_row(bench, case, folder)
+    except Exception as error:  # noqa: BLE001 - every row is published, failures included
+        said = " ".join(str(error).split())[:500]
+        found = {"searches": [{"kernel": name, "failed": f"the run: {type(error).__name__}", "reason": said}]}
+        sound = False
+    shutil.rmtree(folder, ignore_errors=True)
+    row = {"part": part, "name": name, "family": case.family, "target": options.target, **found}
+    return {**row, "row_s": round(time.perf_counter() - began, 1)}, sound
+
+
 def _root(scratch: Path) -> Path:
     """Return a workspace for the ceilings alone."""
-    (scratch / "ceilings").mkdir()
+    (scratch / "ceilings").mkdir(exist_ok=True)
     (scratch / "ceilings" / "tritonforge.toml").touch()
     return scratch / "ceilings"
 

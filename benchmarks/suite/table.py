@@ -47,7 +47,7 @@ def time_of(row: Row, name: str) -> float | None:
     """Return what a version or a reference took over all calls in µs; None where one of them has no time of it."""
     calls = row.get("measured", {}).get("calls", [])
     times = [call["times_us"][name]["median"] for call in calls if name in call["times_us"]]
-    return sum(times) if calls and len(times) == len(row["work"]) else None
+    return sum(times) if calls and len(times) == len(row.get("work", ())) else None
 
 
 def ours_of(row: Row) -> float | None:

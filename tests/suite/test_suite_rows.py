@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -173,6 +174,20 @@ def test_a_line_that_was_cut_off_is_made_again(tmp_path):
     assert run.already(path, "local") == {"a", "c"}
     assert run.already(path, "offline") == set()
     assert [row["name"] for row in table.read([path])[1]] == ["a", "c"]
+
+
+def test_a_kernel_on_which_the_suite_itself_breaks_is_a_row_too(tmp_path, monkeypatch):
+    async def breaks(*_arguments):
+        raise ConnectionError("the worker is gone")
+
+    monkeypatch.setattr(run, "plain_row", breaks)
+    options = run.parser().parse_args(["-o", "x", "--only", "softmax"])
+    ((part, name, case),) = run.chosen(options)
+    row, sound = asyncio.run(run.row_of(None, part, name, case, tmp_path, options, None))
+    assert not sound
+    assert row["searches"][0]["reason"] == "the worker is gone"
+    assert "Searches that failed: 1: softmax." in list(table.targets([row]))
+    assert "the worker is gone" in run.line_of(row)
 
 
 def test_a_run_makes_a_row_with_everything_and_none_twice(tmp_path):
