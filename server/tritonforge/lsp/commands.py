@@ -37,7 +37,8 @@ def optimize(state: State, given: Mapping[str, Any]) -> Answer:
             return "Nothing was run"
         outcome = await work.optimize(state, snapshot, kernel, job, allow_run=allowed.own, way=allowed.way)
         offer = state.facts.offered(snapshot.uri, kernel.name)
-        if offer is not None and offer.id == job.id:
+        shown = job.document is None or state.snapshot(job.document) is not None
+        if offer is not None and offer.id == job.id and shown:
             # The job is over; the question stays for as long as the user likes.
             state.in_background(applying.propose(state, snapshot.uri, offer))
         return outcome

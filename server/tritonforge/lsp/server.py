@@ -39,7 +39,7 @@ class Server(LanguageServer):
             __version__,
             text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
             notebook_document_sync=types.NotebookDocumentSyncOptions(
-                [types.NotebookDocumentFilterWithCells([types.NotebookCellLanguage("python")])]
+                [types.NotebookDocumentFilterWithNotebook("*", [types.NotebookCellLanguage("python")])]
             ),
             protocol_cls=Protocol,
             converter_factory=default_converter,

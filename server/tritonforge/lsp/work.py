@@ -103,7 +103,8 @@ async def optimize(
     state.facts.explain(snapshot.uri, kernel, asking.words)
     if result.best is None:
         outcome = _nothing(result)
-        state.client.say(f"{kernel.name}: {outcome}")
+        if not job.cancelled:
+            state.client.say(f"{kernel.name}: {outcome}")
         return outcome
     first = min(result.launches, key=lambda launch: launch.rank, default=None)
     portable = await asyncio.to_thread(form_of, kernel, snapshot.text, result.best, first)
@@ -188,6 +189,9 @@ async def _target(state: State, snapshot: Snapshot, job: Job) -> AsyncIterator[S
     async with state.jobs.turn(key_of(settings, name, python), job):
         job.report("starting the worker")
         session = await state.sessions.get(settings, name, python)
+        if session.worker.ended:  # killed, or lost in a job that made the best of it
+            state.sessions.drop(session)
+            session = await state.sessions.get(settings, name, python)
         try:
             yield session
         except TargetUnreachable:
