@@ -77,7 +77,7 @@ $(VENV)/.dev: $(VENV)/.run requirements/dev.txt requirements/kernels.txt
 $(VSIX): $(wildcard vscode-extension/src/*.ts vscode-extension/src/*/*.ts vscode-extension/test/*.ts) \
   $(wildcard vscode-extension/*.json vscode-extension/*.mjs vscode-extension/media/* vscode-extension/media/*/*) \
   vscode-extension/README.md vscode-extension/.vscodeignore scripts/build_wheel.sh pyproject.toml \
-  $(shell find server/tritonforge -name '*.py') vscode-extension/node_modules/.installed
+  $(shell find server/tritonforge -type f -not -name '*.pyc') vscode-extension/node_modules/.installed
 	@cp LICENSE vscode-extension/LICENSE
 	@PYTHON="$$(test -x $(BIN)/python && echo $(BIN)/python || echo "$(PYTHON)")" scripts/build_wheel.sh vscode-extension/server
 	@$(NPM) run --silent check

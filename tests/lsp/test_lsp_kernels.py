@@ -122,9 +122,9 @@ def test_a_target_that_does_not_exist_is_a_problem_and_no_failure(start):
 def test_closed_files_are_optimised_in_one_job_compared_and_discarded_and_remembered_by_the_next_server(start, folder):
     pytest.importorskip("triton")
     client = start({"target": "offline", "previews": True})
-    one = {"uri": client.uri("matmul.py"), "kernel": "matmul_kernel"}
-    assert listed(client)["matmul_kernel"]["launches"] == "unknown"
-    gone = {"uri": client.uri("matmul.py"), "kernel": "gone_kernel"}
+    one = {"uri": client.uri("scale_shift.py"), "kernel": "scale_shift_kernel"}
+    assert listed(client)["scale_shift_kernel"]["launches"] == "unknown"
+    gone = {"uri": client.uri("scale_shift.py"), "kernel": "gone_kernel"}
     with pytest.raises(LspError, match="list called 'kernels'"):
         client.command("optimizeKernels", kernels=[])
 
@@ -136,36 +136,36 @@ def test_closed_files_are_optimised_in_one_job_compared_and_discarded_and_rememb
         "1 kernel searched, 1 with a verified faster version. Not done: gone_kernel: it is not there"
     )
     reports = [p["value"]["message"] for p in client.all("$/progress") if p["value"]["kind"] == "report"]
-    assert any(message.startswith("2/2 · matmul_kernel · ") for message in reports)
+    assert any(message.startswith("2/2 · scale_shift_kernel · ") for message in reports)
     assert not client.all("window/showMessageRequest")  # the click on "all" was the only question
 
-    row = listed(client)["matmul_kernel"]
+    row = listed(client)["scale_shift_kernel"]
     assert row["known"]["provenance"] == "predicted"
-    assert row["known"]["bottleneck"] == "tile-too-small"
+    assert row["known"]["bottleneck"] == "block-too-small"
     assert row["known"]["stale"] is False
     assert row["known"]["timeUs"] > 0
     assert row["launches"] == "known"
     offered = client.command("previewSuggestion", **one, suggestion=row["suggestion"]["suggestion"])
     assert "faster (predicted), verified on" in offered["summary"]
-    before = (folder / "matmul.py").read_text()
+    before = (folder / "scale_shift.py").read_text()
     assert offered["text"] != before
 
-    uri = client.open("matmul.py")
+    uri = client.open("scale_shift.py")
     client.command("applySuggestion", **one)
     client.wait(lambda m, p: m == "workspace/applyEdit")
     client.until(lambda: client.texts[uri] == offered["text"])
-    client.change(uri, before.replace("BLOCK_M=32", "BLOCK_M=16"))
+    client.change(uri, before.replace("* scale + y", "* scale - y"))
     assert client.command("previewSuggestion", **one)["text"] is None  # what was verified is not there any more
-    row = listed(client)["matmul_kernel"]
+    row = listed(client)["scale_shift_kernel"]
     assert (row["known"]["stale"], row["suggestion"]) == (True, None)
     client.change(uri, before)
     assert client.command("discardSuggestion", **one, suggestion=offered["suggestion"]) == {"discarded": True}
-    assert listed(client)["matmul_kernel"]["suggestion"] is None
+    assert listed(client)["scale_shift_kernel"]["suggestion"] is None
     assert not any("Apply" in lens["command"]["title"] for lens in client.lenses(uri))
     assert client.shut_down() == 0
 
     client = start({"target": "offline"})
-    row = listed(client)["matmul_kernel"]
+    row = listed(client)["scale_shift_kernel"]
     assert row["known"]["time"]
     assert row["known"]["at"]
     assert row["known"]["stale"] is False
