@@ -40,7 +40,8 @@ def conv2d(x, weight):
     P, Q = H + 2 * pad - R + 1, W + 2 * pad - S + 1
     y = torch.empty((N, P, Q, K), device=x.device, dtype=x.dtype)
     grid = lambda META: (triton.cdiv(N * P * Q, META["BLOCK_M"]), triton.cdiv(K, META["BLOCK_N"]))
-    conv2d_kernel[grid](x, weight, y, N, H, W, C, K, P, Q, R=R, S=S, PAD=pad, BLOCK_M=64, BLOCK_N=64, BLOCK_C=32)
+    with torch.cuda.device(x.device):
+        conv2d_kernel[grid](x, weight, y, N, H, W, C, K, P, Q, R=R, S=S, PAD=pad, BLOCK_M=64, BLOCK_N=64, BLOCK_C=32)
     return y
 
 

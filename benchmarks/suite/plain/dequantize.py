@@ -27,7 +27,8 @@ def dequantize(packed, scale, zero, group):
     out = torch.empty((rows, packed_cols * 2), device=packed.device, dtype=torch.float16)
     BLOCK = 128
     grid = (rows, triton.cdiv(packed_cols, BLOCK))
-    dequantize_kernel[grid](packed, scale, zero, out, packed_cols, GROUP=group, BLOCK=BLOCK)
+    with torch.cuda.device(packed.device):
+        dequantize_kernel[grid](packed, scale, zero, out, packed_cols, GROUP=group, BLOCK=BLOCK)
     return out
 
 

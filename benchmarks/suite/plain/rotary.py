@@ -22,7 +22,8 @@ def rotary(x, cos, sin):
     B, T, H, D = x.shape
     out = torch.empty_like(x)
     n_rows = B * T * H
-    rotary_kernel[(n_rows,)](x, cos, sin, out, T, H, HALF=D // 2)
+    with torch.cuda.device(x.device):
+        rotary_kernel[(n_rows,)](x, cos, sin, out, T, H, HALF=D // 2)
     return out
 
 

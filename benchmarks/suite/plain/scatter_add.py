@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 
+@triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["dim"])})
 @triton.jit
 def scatter_add_kernel(x_ptr, source_ptr, target_ptr, out_ptr, dim, BLOCK: tl.constexpr):
     edge = tl.program_id(0)
@@ -19,7 +20,7 @@ def scatter_add(x, source, target):
     dim = x.shape[1]
     edges = source.numel()
     out = torch.zeros_like(x)
-    scatter_add_kernel[(edges,)](x, source, target, out, dim, BLOCK=triton.next_power_of_2(dim))
+    scatter_add_kernel[(edges,)](x, source, target, out, dim)
     return out
 
 
