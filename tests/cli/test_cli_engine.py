@@ -88,6 +88,26 @@ def test_a_recording_that_cannot_be_used_is_named_with_its_line(workspace, capsy
     assert "Traceback" not in err
 
 
+def test_without_the_package_one_sentence_says_what_to_install(workspace, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    settings(workspace, "http://127.0.0.1:9/v1")
+    result, _, err = optimize(capsys, "scale_shift.py", "--engine", "both")
+    assert result == 2
+    assert "pip install 'tritonforge[llm]'" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.triton
+def test_a_model_that_cannot_be_asked_is_an_error_when_nothing_else_was(workspace, capsys):
+    pytest.importorskip("triton")
+    pytest.importorskip("openai")
+    (workspace / "tritonforge.toml").write_text('[llm]\nmodel = "m"\nbase-url = "http://127.0.0.1:9/v1"\nretries = 0\n')
+    result, out, err = optimize(capsys, "scale_shift.py", "--target", "offline", "--engine", "llm")
+    assert result == 2
+    assert "http://127.0.0.1:9/v1: the endpoint cannot be reached" in err
+    assert not out
+
+
 @pytest.mark.triton
 def test_a_whole_run_with_everything_that_goes_wrong_is_recorded_and_replays_offline(workspace, capsys, monkeypatch):
     pytest.importorskip("triton")

@@ -82,9 +82,15 @@ class Engines:
         return (*rules, self._model)
 
     async def finished(self, result: OptimizeResult, text: str) -> OptimizeResult:
-        """Return the result of the search that `begin` was called for, with what the model has to say."""
+        """Return the result of the search that `begin` was called for, with what the model has to say.
+
+        Raises:
+            UsageError: when nothing but a model was asked, and it could not be.
+        """
         if self._assistant is None or self._model is None:
             return result
+        if self._name == "llm" and self._model.unavailable and not self._model.exchanges:
+            raise UsageError(f"{self._model.unavailable}.")
         self._progress.say(f"{result.kernel.name}: the model sums up …")
         return await self._assistant.finished(self._model, result, text)
 

@@ -15,7 +15,7 @@ from tritonforge.domain.errors import UsageError
 from tritonforge.domain.exchange import Exchange
 from tritonforge.domain.kernel import FileAnalysis, Kernel
 from tritonforge.domain.results import OptimizeResult
-from tritonforge.rewrite.llm.client import OpenAiTransport
+from tritonforge.rewrite.llm.client import INSTALL, OpenAiTransport, is_installed
 from tritonforge.rewrite.llm.engine import NAME, LlmEngine, exchange_id
 from tritonforge.rewrite.llm.limits import Spending
 from tritonforge.rewrite.llm.privacy import Hiding
@@ -131,7 +131,7 @@ def open_assistant(
         environment: where the key comes from; the process's own by default.
 
     Raises:
-        UsageError: when no model is named, or a recording cannot be read or written.
+        UsageError: when no model is named, its client is not installed, or a recording cannot be read or written.
     """
     if replay is not None:
         if replay == FROM_STORE:
@@ -148,6 +148,8 @@ def open_assistant(
         raise UsageError(
             "No model is named.", 'Set model = "…" under [llm] in tritonforge.toml, or TRITONFORGE_LLM_MODEL.'
         )
+    elif not is_installed():
+        raise UsageError("The engine needs the openai package, which is not installed.", INSTALL)
     else:
         transport = OpenAiTransport(settings, environment=environment)
     if record is not None:

@@ -7,6 +7,7 @@ an answer that broke off half-way.
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import os
 import re
@@ -260,6 +261,14 @@ def plain_endpoint(settings: LlmSettings) -> str:
     except ValueError:
         port = ""
     return urlunsplit((parts.scheme, f"{host}{port}", parts.path.rstrip("/"), "", ""))
+
+
+def is_installed() -> bool:
+    """Tell whether the package is there, without importing it."""
+    try:
+        return importlib.util.find_spec("openai") is not None
+    except ValueError:  # somebody has put a stand-in, or nothing, in its place
+        return False
 
 
 def _package() -> Any:
