@@ -38,7 +38,7 @@ from tritonforge.profiling.measuring import measure
 from tritonforge.pytest_plugin.subjects import GivenCalls
 from tritonforge.regression.checking import Check, Options
 from tritonforge.regression.subjects import Checked
-from tritonforge.store import open_store
+from tritonforge.store import Store, open_store
 from tritonforge.workload.launches import to_launch
 
 FILE = "kernels.py"
@@ -203,6 +203,7 @@ class Bench:
 
     root: Path
     target: str | None
+    store: Store
     baseline: Baseline = dataclasses.field(default_factory=Baseline)
     more: dict[str, float] = dataclasses.field(default_factory=dict)
     reached: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -224,7 +225,7 @@ class Bench:
 
     async def look(self, session: Session, text: str, *, update: bool) -> Check:
         """Do what the command does, up to the measurement."""
-        check = Check(session, open_store(self.root), self.baseline, Options(gate=False))
+        check = Check(session, self.store, self.baseline, Options(gate=False))
         await check.look(self.parts(text), update=update)
         return check
 
@@ -378,8 +379,9 @@ def main() -> int:
         own = Path("tritonforge.toml")
         (root / "tritonforge.toml").write_text(own.read_text() if own.is_file() else "")
         (root / FILE).write_text(text_of({}))
-        bench = Bench(root, options.target)
-        asyncio.run(study(bench, options.seconds, options.alarms, options.slow))
+        with open_store(root) as store:
+            bench = Bench(root, options.target, store)
+            asyncio.run(study(bench, options.seconds, options.alarms, options.slow))
     found = table(bench, time.perf_counter() - began)
     options.output.write_text(json.dumps(found, indent=1, default=list) + "\n", encoding="utf-8")
     show(found)

@@ -1,6 +1,6 @@
 """How a GPU is, as its driver tells: read from a library that answers as NVML does, and on a real GPU."""
 
-# ruff: noqa: N802 - the functions are named as NVML names them
+# ruff: noqa: N802, E402 - the functions are named as NVML names them
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_everything_is_read():
 
 
 def test_somebody_who_computes_all_the_time_is_seen_in_every_look():
-    assert read_state(Nvml(busy=[90, 40, 60]), None, idle=True).utilisation == 0.4
+    assert read_state(Nvml(busy=[90, 40, 60, 80, 70, 50]), None, idle=True).utilisation == 0.4
 
 
 def test_while_we_compute_ourselves_utilisation_says_nothing_of_others():

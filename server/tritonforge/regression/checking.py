@@ -83,7 +83,10 @@ class Check:
                 await self._assess(part, kernel, earlier, update=update)
         if self.session.measures:
             runs = max(self.options.runs, BASELINE_RUNS) if update else self.options.runs
-            self.times = await measure_all(self.kernels, self.session, runs=runs, on_step=self.on_step)
+            broken = self.times.errors
+            sound = [one for one in self.kernels if one.scope not in broken]
+            self.times = await measure_all(sound, self.session, runs=runs, on_step=self.on_step)
+            self.times.errors |= broken
             for one in self.kernels:
                 for key, entry in one.entries.items():
                     time = self.times.of(one, key[0])

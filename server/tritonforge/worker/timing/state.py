@@ -17,8 +17,10 @@ _SM_CLOCK, _MEMORY_CLOCK = 1, 2
 _GPU_TEMPERATURE = 0
 _PROCESSES = 64
 _SETTLE_S = 0.3
-_LOOKS = 3
-"""The driver sums utilisation up over a sixth of a second to a second: of several looks the least says what is ours."""
+_LOOKS = 6
+_IDLE = 0.03
+"""The driver sums utilisation up over a sixth of a second to a second, so what ran here just before is still in the
+first looks: it is looked at until the GPU seems idle, or what keeps it busy cannot be that any more."""
 
 
 class _Utilisation(ctypes.Structure):
@@ -54,9 +56,11 @@ def read_state(nvml: Any, device: Any, *, idle: bool) -> GpuState:
     """Ask `nvml` about `device`. What it refuses to say is None."""
     looks = []
     for number in range(_LOOKS if idle else 1):
-        if idle and number:
+        if number:
             time.sleep(_SETTLE_S)
         looks.append(_utilisation(nvml, device))
+        if looks[-1] is None or looks[-1] < _IDLE:
+            break
     known = [one for one in looks if one is not None]
     reasons = ctypes.c_ulonglong(0)
     told = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device, ctypes.byref(reasons)) == 0
