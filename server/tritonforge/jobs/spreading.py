@@ -52,10 +52,11 @@ def sessions_of(session: Session) -> tuple[Session, ...]:
     return tuple(dataclasses.replace(session, worker=OnOneGpu(session.worker, (number, len(gpus)))) for number in like)
 
 
-async def spread(items: Sequence[T], session: Session, work: Callable[[T, Session], Awaitable[R]]) -> list[R]:
+async def spread(items: Sequence[T], session: Session, work: Callable[[T, Session], Awaitable[R]]) -> list[R | None]:
     """Do `work` on every item, as many at once as the target has GPUs of one kind; results in the order of items.
 
-    The first exception ends the others and is raised, as from a loop.
+    The first exception ends the others and is raised, as from a loop. When this task is cancelled, so is the work under
+    way; where that makes the best of it and returns what it has, so does this, with None for items without a result.
     """
     free: asyncio.Queue[Session] = asyncio.Queue()
     for one in sessions_of(session):
@@ -69,10 +70,30 @@ async def spread(items: Sequence[T], session: Session, work: Callable[[T, Sessio
             free.put_nowait(mine)
 
     tasks = [asyncio.ensure_future(on_a_free_one(item)) for item in items]
+    if not tasks:
+        return []
     try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    except asyncio.CancelledError:
+        finished = {task for task in tasks if task.done()}
+        await _end(tasks)
+        me = asyncio.current_task()
+        if me is None or not any(_has_result(task) for task in tasks if task not in finished):
+            raise
+        me.uncancel()
+        return [task.result() if _has_result(task) else None for task in tasks]
+    failed = next((task for task in tasks if task.done() and not _has_result(task)), None)
+    if failed is not None:
+        await _end(tasks)
+        failed.result()  # raises
+    return [task.result() for task in tasks]
+
+
+async def _end(tasks: Sequence[asyncio.Future[R]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+def _has_result(task: asyncio.Future[R]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is None
