@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +15,15 @@ pytest.importorskip("torch", reason="needs torch in this environment")
 pytest.importorskip("triton", reason="needs triton in this environment")
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
+from suite.loading import PLAIN
+from suite.searching import Search, space_of
 from suite.timing import whole_durations
 
 from suite import comparators, timing
+from tritonforge.analysis import analyze
+from tritonforge.domain.launch import CallSite, Config, Launch, Problem, Scalar, Tensor
 from tritonforge.worker.timing.records import NoRecords
+from tritonforge.workload.subject import Subject
 
 pytestmark = pytest.mark.triton
 
@@ -187,6 +193,36 @@ def test_a_search_without_guidance_finds_the_best_of_a_small_grid(monkeypatch, o
     assert (found.best, found.failed) == (2, 1)
     assert ("Optuna (TPE)" in found.name) is optuna
     assert ("random" in found.name) is not optuna
+
+
+def search_of(name, *, grid, **values):
+    """Return a search that knows one launch of a plain kernel."""
+    text = (PLAIN / f"{name}.py").read_text(encoding="utf-8")
+    (kernel,) = analyze(text, f"{name}.py").kernels
+    config = Config((("BLOCK", Scalar(values["BLOCK"])),), (("num_warps", Scalar(4)), ("num_stages", Scalar(3))), grid)
+    problem = Problem((("x_ptr", Tensor((8192, 16384), (16384, 1), "float32")), ("cols", Scalar(16384))))
+    site = CallSite(f"{name}.py", kernel.launch_sites[0].range.start.line, name)
+    launch = Launch("1", f"{name}.py", kernel.name, problem, config, site)
+    return Search({}, SimpleNamespace(launches=(launch,)), Subject("/", f"{name}.py", text, kernel))
+
+
+def test_comparators_choose_among_versions_that_differ_in_parameters_alone(tmp_path):
+    space, said = space_of(search_of("sum_rows", grid=(8192, 1, 1), BLOCK=256), "sm_90")
+    assert said == f"{len(space.configs)} combinations of BLOCK, num_warps, num_stages"
+    assert len({tuple(sorted(config.items())) for config in space.configs}) == len(space.configs) > 50
+    assert {"BLOCK": 256, "num_warps": 4, "num_stages": 3} not in space.configs  # that is the plain version
+    number = next(i for i, one in enumerate(space.configs) if one["BLOCK"] == 2048 and one["num_warps"] == 8)
+    travelled = pickle.loads(pickle.dumps(space))
+    assert travelled.configs == space.configs
+    versions = comparators.Versions(travelled, tmp_path / "versions", "sum_rows")
+    assert callable(versions[number])
+    text = (tmp_path / "versions" / f"version_{number}.py").read_text(encoding="utf-8")
+    assert "2048" in text
+    assert "num_warps=8" in text
+
+
+def test_what_has_no_space_says_why():
+    assert space_of(Search({}), "sm_90") == (None, "TritonForge knows no launch of it")
 
 
 ENDINGS = """
