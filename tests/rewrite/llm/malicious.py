@@ -131,6 +131,16 @@ CASES: dict[str, str] = {
     "sorted with a key": host("sorted([name], key=run_hook)"),
     "map": host("list(map(run_hook, [name]))"),
     "helper as a grid": host(tail=HOST_TAIL.replace("scale_kernel[grid]", "scale_kernel[run_hook]")),
+    "function of a module as a value": host("f = subprocess.call"),
+    "function of a module as a grid": host(
+        tail=HOST_TAIL.replace("grid = (triton.cdiv(n, BLOCK),)", "grid = subprocess.call"), first="subprocess.call"
+    ),
+    "parameter as a grid": host(tail=HOST_TAIL.replace("scale_kernel[grid]", "scale_kernel[name]")),
+    "grid that is a tuple and something else": host(
+        tail=HOST_TAIL.replace("    scale_kernel[grid]", "    for grid in (name,):\n        pass\n    scale_kernel[grid]")
+    ),
+    "element of a table as a grid": host(tail=HOST_TAIL.replace("scale_kernel[grid]", "scale_kernel[HANDLERS['touch']]")),
+    "pointer from a number": kernel("p = n.to(tl.pointer_type(tl.float32))"),
     "partial of the file": host("touch('CANARY')"),
     "table of functions": host("HANDLERS['touch']('CANARY')"),
     "table of functions by launch": host("HANDLERS['touch'](name)"),

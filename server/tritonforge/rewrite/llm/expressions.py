@@ -51,7 +51,9 @@ class Rules:
     _used: frozenset[str] = field(init=False)
     _bare: frozenset[str] = field(init=False)
     _paths: frozenset[str] = field(init=False)
+    _read: frozenset[str] = field(init=False)
     _called: frozenset[str] = field(init=False)
+    _grids: frozenset[str] = field(init=False)
     _launched: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,6 +63,8 @@ class Rules:
         self._used = frozenset[str]().union(*(one.names - one.bound for one in self.sources))
         self._bare = frozenset[str]().union(*(one.bare for one in self.sources))
         self._paths = frozenset[str]().union(*(one.paths for one in self.sources))
+        self._read = frozenset[str]().union(*(one.read for one in self.sources))
+        self._grids = frozenset[str]().union(*(one.grids for one in self.sources))
         self._called = frozenset[str]().union(*(one.called for one in self.sources))
         self._launched = frozenset[str]().union(*(one.launched for one in self.sources))
 
@@ -311,12 +315,12 @@ class Rules:
             path = self.original.path(node, self.scope)
             if path is not None:
                 # On the host a call of anything else is judged as a whole statement, by `kept`.
-                same = written in self._paths and (self.kernel or not called)
+                same = written in (self._paths if self.kernel else self._read) and (self.kernel or not called)
                 if not self._is_permitted_path(path) and not same:
                     yield Problem(node.lineno, f"uses {written[:60]}")
                 return
             if self.scope.lookup(root.id) is not None:
-                if called or written not in self._paths:
+                if called or written not in self._read:
                     yield Problem(node.lineno, f"uses {written[:60]}, which the original does not")
                 return
         if called and isinstance(root, ast.Name) and root.id in {"self", "cls", "ctx"} and not self.kernel:
@@ -325,7 +329,7 @@ class Rules:
         methods = words.VALUE_METHODS if self.kernel else words.TENSOR_METHODS
         attributes = words.VALUE_ATTRIBUTES if self.kernel else words.TENSOR_ATTRIBUTES
         known = node.attr in (methods if called else attributes | methods)
-        if not known and not (written in self._paths and not called):
+        if not known and not (written in self._read and not called):
             yield Problem(node.lineno, f"{'calls' if called else 'reads'} .{node.attr}")
         yield from self.expression(node.value)
 
@@ -356,6 +360,33 @@ class Rules:
                 if isinstance(one, ast.Constant) and isinstance(one.value, int) and abs(one.value) > most:
                     yield Problem(call.lineno, f"goes round a loop more than {most} times")
 
+    def _is_grid(self, node: ast.expr) -> bool:
+        """Tell whether an expression is a grid that calls nothing: a launch calls whatever callable it is given."""
+        if ast.dump(node) in self._grids and not (isinstance(node, ast.Name) and node.id in self._locals):
+            return True
+        if isinstance(node, ast.IfExp):
+            return self._is_grid(node.body) and self._is_grid(node.orelse)
+        if isinstance(node, ast.Name):
+            return node.id in self._callables or self._is_bound_to_grids(node)
+        return isinstance(node, (ast.Tuple, ast.List, ast.Lambda))
+
+    def _is_bound_to_grids(self, name: ast.Name) -> bool:
+        """Tell whether a local name is set to tuples alone, or is a parameter that was a grid before."""
+        if name.id in _parameters(self.function):
+            return ast.dump(name) in self._grids
+        targets = {
+            id(target): node.value
+            for node in ast.walk(self.function)
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+        }
+        own = [n for n in ast.walk(self.function) if isinstance(n, ast.Name) and n.id == name.id]
+        stores = [node for node in own if isinstance(node.ctx, ast.Store)]
+        tuples = (ast.Tuple, ast.List, ast.Lambda, ast.IfExp)
+        return bool(stores) and all(
+            isinstance(targets.get(id(node)), tuples) and self._is_grid(targets[id(node)]) for node in stores
+        )
+
     def _callee(self, node: ast.Call) -> Iterator[Problem]:
         match node.func:
             case ast.Name(id=name) if name in self._locals:
@@ -371,14 +402,11 @@ class Rules:
             case ast.Attribute() as attribute:
                 yield from self._attribute(attribute, called=True)
             case ast.Subscript(value=ast.Name(id=name), slice=grid) if not self.kernel:
-                given = isinstance(grid, (ast.Tuple, ast.Lambda)) or (
-                    isinstance(grid, ast.Name) and grid.id in self._callables
-                )
-                known = self._is_jit(name) or (name in self._launched and given)
+                known = self._is_jit(name) or name in self._launched
                 if name in self._locals or not known:
                     yield Problem(node.lineno, f"launches {name}")
-                if isinstance(grid, ast.Name) and grid.id in _parameters(self.function) and grid.id not in self._bare:
-                    yield Problem(node.lineno, f"takes {grid.id} for a grid")
+                if not self._is_grid(grid):
+                    yield Problem(node.lineno, f"takes {ast.unparse(grid)[:60]} for a grid")
                 yield from self.expression(grid)
                 for keyword in node.keywords:
                     if keyword.arg in {"stream", "device", "warmup", "pre_run_hooks", "launch_pdl"}:

@@ -54,6 +54,23 @@ class Replaceable:
         return frozenset(ast.unparse(node) for node in ast.walk(self.node) if isinstance(node, ast.Attribute))
 
     @cached_property
+    def read(self) -> frozenset[str]:
+        """Those of `paths` that are values by themselves: neither called nor on the way to something else."""
+        other = {
+            id(node.func if isinstance(node, ast.Call) else node.value)
+            for node in ast.walk(self.node)
+            if isinstance(node, (ast.Call, ast.Attribute))
+        }
+        nodes = (node for node in ast.walk(self.node) if isinstance(node, ast.Attribute) and id(node) not in other)
+        return frozenset(map(ast.unparse, nodes))
+
+    @cached_property
+    def grids(self) -> frozenset[str]:
+        """The grids of its launches, as trees."""
+        calls = (node.func for node in ast.walk(self.node) if isinstance(node, ast.Call))
+        return frozenset(ast.dump(one.slice) for one in calls if isinstance(one, ast.Subscript))
+
+    @cached_property
     def called(self) -> frozenset[str]:
         """The names that it calls."""
         calls = (node.func for node in ast.walk(self.node) if isinstance(node, ast.Call))

@@ -15,11 +15,11 @@ def _words(text: str) -> frozenset[str]:
 LANGUAGE = _words(
     "load_tensor_descriptor store_tensor_descriptor make_tensor_descriptor tensor_descriptor abs add advance arange "
     "argmax argmin associative_scan assume atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or "
-    "atomic_xchg atomic_xor bfloat16 block_type broadcast broadcast_to cast cat cdiv ceil clamp constexpr cos "
+    "atomic_xchg atomic_xor bfloat16 broadcast broadcast_to cast cat cdiv ceil clamp constexpr cos "
     "cumprod cumsum debug_barrier device_assert div_rn dot dot_scaled dtype erf exp exp2 expand_dims fdiv flip "
     "float16 float32 float64 float8e4b15 float8e4nv float8e4b8 float8e5 float8e5b16 floor fma full gather histogram "
     "int1 int16 int32 int64 int8 interleave join load log log2 make_block_ptr max max_constancy max_contiguous "
-    "maximum min minimum mul multiple_of num_programs permute philox pi32_t pointer_type program_id rand rand4x "
+    "maximum min minimum mul multiple_of num_programs permute philox program_id rand rand4x "
     "randint randint4x randn randn4x range ravel reduce reduce_or reshape rsqrt sigmoid sin softmax sort split sqrt "
     "sqrt_rn squeeze static_assert static_range store sub sum swizzle2d tensor topk trans tuple uint16 uint32 "
     "uint64 uint8 umulhi unsqueeze view void where xor_sum zeros zeros_like"
