@@ -99,6 +99,7 @@ def test_a_report_file_is_read_for_the_kernels_of_the_workspace_and_only_when_tr
     assert [one["kernel"] for one in answer["kernels"]] == ["rowsum", "mm"]
     assert {one["uri"] for one in answer["kernels"]} == {client.uri("kernels/two.py")}
     assert "long scoreboard" in body(answer)
+    assert client.command("showReport", uri=uri, known=answer["version"])["html"] is None
     (folder / "damaged.ncu-rep").write_bytes(b"NVR\0 no more")
     damaged = client.command("showReport", uri=client.uri("damaged.ncu-rep"))
     assert "cannot be read" in body(damaged)
@@ -120,7 +121,9 @@ def test_after_a_profile_the_page_has_its_figures_and_then_without_a_word_its_li
     client.until(lambda: not client.command("showReport", **about)["pending"], timeout=120)
     whole = client.command("showReport", **about)
     assert re.findall(r'role="tab"[^>]*>(\w+)<', whole["html"]) == ["TTIR", "TTGIR", "PTX", "SASS"]
-    assert whole == client.command("showReport", **about), "a client may tell by the text whether it must show it anew"
+    again = client.command("showReport", **about, known=whole["version"])
+    assert again == {**whole, "html": None}, "a page of megabytes is not sent twice"
+    assert client.command("showReport", **about, known=first["version"]) == whole
 
     # Lines moved, but nothing that the figures depend on: the report still speaks of the text that it was made of.
     text = client.texts[uri]

@@ -221,8 +221,8 @@ def show_report(state: State, given: Mapping[str, Any]) -> Awaitable[Answer]:
     """Return what is known of a kernel, or what an Nsight Compute report says, as one page."""
     uri = _text(given, "uri")
     if uri.lower().endswith(".ncu-rep"):
-        return state.reports.of_file(state, uri)
-    return state.reports.of_kernel(state, *_kernel(state, given))
+        return state.reports.of_file(state, uri, given.get("known"))
+    return state.reports.of_kernel(state, *_kernel(state, given), given.get("known"))
 
 
 def profile_all(state: State, given: Mapping[str, Any]) -> Answer:

@@ -7,9 +7,10 @@ client is told to look again; so is what a report file holds, which a process of
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ UNREAD = "No call of this kernel is known any more: profile it again to read wha
 CHANGED = "The code has changed since, so its listings are not read. Profile it again."
 NO_LAUNCH = "Profile it to see how long it takes and why. You are asked before anything is run."
 UNTRUSTED = "Trust this workspace to compile, profile and optimize its kernels."
-_KEPT = 16
+_KEPT, _KEPT_FILES = 16, 4
 _MOST_FILES = 2_000
 
 Found = Mapping[str, tuple[Listing, ...]]
@@ -47,6 +48,17 @@ class _Read:
     listings: Found
     rows: Mapping[int, str]
     note: str = ""
+    failed_on: KernelFacts | None = None
+    """What was known when reading failed: with something newer it is tried again."""
+
+
+@dataclass(frozen=True)
+class _File:
+    """What a report file says of a workspace's kernels, with the rows of its listings, or why it says nothing."""
+
+    reports: Sequence[KernelReport] = ()
+    rows: Mapping[int, str] = field(default_factory=dict)
+    note: str = ""
 
 
 class Reports:
@@ -56,9 +68,11 @@ class Reports:
         """Begin with nothing read."""
         self._read: OrderedDict[tuple[object, ...], _Read] = OrderedDict()
         self._reading: set[tuple[object, ...]] = set()
+        self._files: OrderedDict[tuple[object, ...], _File] = OrderedDict()
+        self._turn = asyncio.Lock()
 
-    async def of_kernel(self, state: State, snapshot: Snapshot, kernel: Kernel) -> dict[str, Any]:
-        """Return the report of a kernel of a document: a page and its title."""
+    async def of_kernel(self, state: State, snapshot: Snapshot, kernel: Kernel, known: object = None) -> dict[str, Any]:
+        """Return the report of a kernel of a document: a page and its title; no page when it is `known` already."""
         facts = state.facts.of(snapshot.uri, kernel.name)
         search = state.facts.searched(snapshot.uri, kernel.name)
         report = of_facts(facts, search, kernel) if facts is not None else _of_source(state, snapshot, kernel)
@@ -74,7 +88,7 @@ class Reports:
         page = await asyncio.to_thread(_page, [report], rows, uri=snapshot.uri, notes=notes)
         return {
             "title": kernel.name,
-            "html": page,
+            **_told(page, known),
             "uri": snapshot.uri,
             "kernel": kernel.name,
             "kernels": [{"kernel": kernel.name, "file": kernel.file, "uri": snapshot.uri}],
@@ -86,7 +100,7 @@ class Reports:
         launches = tuple(one.launch.id for one in sorted(facts.launches, key=lambda one: one.launch.rank))
         key = snapshot.uri, facts.kernel.name, hash(facts.text), facts.target, launches
         found = self._read.get(key)
-        if found is not None:
+        if found is not None and (found.failed_on is None or found.failed_on is facts):
             self._read.move_to_end(key)
             return found
         if stale or snapshot.path is None or not state.options.trusted:
@@ -110,47 +124,71 @@ class Reports:
         while len(self._read) > _KEPT:
             self._read.popitem(last=False)
 
-    async def of_file(self, state: State, uri: str) -> dict[str, Any]:
-        """Return what a `.ncu-rep` file says of the workspace's kernels: a page and its title."""
+    async def of_file(self, state: State, uri: str, known: object = None) -> dict[str, Any]:
+        """Return what a `.ncu-rep` file says of the workspace's kernels, as `of_kernel` does for one."""
         path = path_of(uri)
         title = path.name if path is not None else uri.rpartition("/")[2]
-        reports: Sequence[KernelReport] = ()
-        notes: Sequence[str] = ()
         root, _ = state.workspaces.place(path, uri)
         if path is None:
-            notes = ["Only a file on this disk can be read."]
+            found = _File(note="Only a file on this disk can be read.")
         elif not state.options.trusted:
-            notes = [UNTRUSTED]
+            found = _File(note=UNTRUSTED)
         else:
-            try:
-                reports = await asyncio.to_thread(_reported, state, path, root)
-            except TritonForgeError as error:
-                notes = [str(error)]
-        page = await asyncio.to_thread(_page, reports, {}, uri=uri, notes=notes, title=title)
+            async with self._turn:  # two questions at once would read the same file twice
+                found = await asyncio.to_thread(self._file, state, path, root)
+        notes = [found.note] if found.note else []
+        page = await asyncio.to_thread(_page, found.reports, found.rows, uri=uri, notes=notes, title=title)
         return {
             "title": title,
-            "html": page,
+            **_told(page, known),
             "uri": uri,
             "kernel": None,
             "kernels": [
                 {"kernel": one.kernel.name, "file": one.kernel.file, "uri": (root / one.kernel.file).as_uri()}
-                for one in reports
+                for one in found.reports
             ],
             "pending": False,
         }
+
+    def _file(self, state: State, path: Path, root: Path) -> _File:
+        """Return what a report says, as long as neither it nor the workspace's kernels change; blocks for seconds."""
+        sources = state.workspaces.of(root).index().triton_files()
+        stamp = path.stat() if path.is_file() else None
+        key = path, stamp and (stamp.st_mtime_ns, stamp.st_size), tuple(sorted(sources.items()))
+        found = self._files.get(key)
+        if found is None:
+            try:
+                reports = _reported(path, root, sources)
+                found = _File(
+                    reports, _rows(listing for one in reports for each in one.launches for listing in each.listings)
+                )
+            except TritonForgeError as error:
+                found = _File(note=str(error))
+            self._files[key] = found
+            while len(self._files) > _KEPT_FILES:
+                self._files.popitem(last=False)
+        return found
 
 
 async def _read(state: State, snapshot: Snapshot, facts: KernelFacts, launches: tuple[str, ...], job: Job) -> _Read:
     try:
         found = await work.listings(state, snapshot, facts, launches, job)
     except TritonForgeError as error:
-        return _Read({}, {}, f"The compiler's listings could not be read: {error}")
+        return _Read({}, {}, f"The compiler's listings could not be read: {error}", facts)
     if not found:
-        return _Read({}, {}, UNREAD)
-    rows = await asyncio.to_thread(
-        lambda: {id(listing): listing_html(listing) for each in found.values() for listing in each}
-    )
+        return _Read({}, {}, UNREAD, facts)
+    rows = await asyncio.to_thread(_rows, [listing for each in found.values() for listing in each])
     return _Read(found, rows, "Listings are read of the most important launches only.")
+
+
+def _rows(found: Iterable[Listing]) -> dict[int, str]:
+    return {id(listing): listing_html(listing) for listing in found}
+
+
+def _told(page: str, known: object) -> dict[str, Any]:
+    """Return a page with what names it; without it when that is what the client knows: a page may have megabytes."""
+    version = hashlib.sha256(page.encode()).hexdigest()[:16]
+    return {"html": None if known == version else page, "version": version}
 
 
 def _page(
@@ -215,8 +253,8 @@ def _of_source(state: State, snapshot: Snapshot, kernel: Kernel) -> KernelReport
     return KernelReport(kernel, snapshot.text, "not profiled yet", findings=findings, next_step=step)
 
 
-def _reported(state: State, path: Path, root: Path) -> tuple[KernelReport, ...]:
-    """Read a report about kernels of the workspace.
+def _reported(path: Path, root: Path, files: Iterable[str]) -> tuple[KernelReport, ...]:
+    """Read a report about kernels of those files of the workspace.
 
     Raises:
         ReportError: when it cannot be read.
@@ -229,7 +267,7 @@ def _reported(state: State, path: Path, root: Path) -> tuple[KernelReport, ...]:
 
     sources = []
     # Those nearest to the report first, should there be too many.
-    names = sorted(state.workspaces.of(root).index().triton_files(), key=lambda name: _distance(root / name, path))
+    names = sorted(files, key=lambda name: _distance(root / name, path))
     for name in names[:_MOST_FILES]:
         text = text_of(root / name)
         if text is not None and "jit" in text and (kernels := analyze(text, name).kernels):

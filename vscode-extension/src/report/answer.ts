@@ -8,7 +8,9 @@ export interface ReportedKernel {
 /** What `tritonforge.showReport` answers (docs/editor.md). */
 export interface Answer {
   readonly title: string;
-  readonly html: string;
+  /** Null when the page is the one that was `known` when it was asked for. */
+  readonly html: string | null;
+  readonly version: string;
   readonly uri: string;
   readonly kernel: string | null;
   readonly kernels: readonly ReportedKernel[];

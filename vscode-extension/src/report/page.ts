@@ -11,6 +11,7 @@ const NO_SERVER = "The TritonForge server does not run. Restart it with the comm
 /** One report in one webview: asked for again whenever the server knows something new. */
 export class ReportPage implements vscode.Disposable {
   private answer: Answer | undefined;
+  private html: string | undefined;
   private readonly asking = new Coalesced(() => this.ask());
   private readonly subscriptions: vscode.Disposable[];
 
@@ -57,12 +58,15 @@ export class ReportPage implements vscode.Disposable {
   private async ask(): Promise<void> {
     let html: string;
     try {
-      const answer = (await this.session.execute("tritonforge.showReport", this.memory)) as Answer | undefined;
+      const known = this.html === undefined ? {} : { known: this.answer?.version };
+      const question = { ...this.memory, ...known };
+      const answer = (await this.session.execute("tritonforge.showReport", question)) as Answer | undefined;
       this.answer = answer ?? this.answer;
-      html = this.answer?.html ?? problemPage(NO_SERVER);
+      this.html = answer?.html ?? this.html;
+      html = this.html ?? problemPage(NO_SERVER);
     } catch (error) {
       // What was shown before still says more than why there is nothing newer.
-      html = this.answer?.html ?? problemPage(error instanceof Error ? error.message : String(error));
+      html = this.html ?? problemPage(error instanceof Error ? error.message : String(error));
     }
     // The same page is not loaded anew: it would lose the focus.
     if (html !== this.panel.webview.html) {
@@ -108,8 +112,8 @@ export class ReportPage implements vscode.Disposable {
   }
 
   private async save(): Promise<void> {
-    const { answer } = this;
-    if (answer === undefined) {
+    const { answer, html } = this;
+    if (answer === undefined || html === undefined) {
       return;
     }
     const folder = vscode.Uri.joinPath(vscode.Uri.parse(answer.uri), "..");
@@ -119,7 +123,7 @@ export class ReportPage implements vscode.Disposable {
       title: "Export Kernel Report",
     });
     if (target) {
-      await vscode.workspace.fs.writeFile(target, new TextEncoder().encode(answer.html));
+      await vscode.workspace.fs.writeFile(target, new TextEncoder().encode(html));
     }
   }
 }
