@@ -21,9 +21,11 @@ async def propose(state: State, uri: str, offer: Offer) -> None:
     found = f"{offer.kernel.name}: {summary.verified(offer.suggestion)} ({offer.suggestion.trial.candidate.title})."
     answers = (APPLY, COMPARE) if state.options.previews and state.client.can.shows_documents else (APPLY,)
     answer = await state.client.ask(found, *answers)
-    if answer == COMPARE:
+    if answer in (APPLY, COMPARE) and state.facts.offered(uri, offer.kernel.name) is None:
+        state.client.warn(f"The suggestion for {offer.kernel.name} was discarded. Run Optimize again.")
+    elif answer == COMPARE:
         await state.client.show(suggestions.address(uri, offer))
-    if answer == APPLY:
+    elif answer == APPLY:
         try:
             await apply(state, uri, offer)
         except UsageError as error:
