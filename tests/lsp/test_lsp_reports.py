@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import lzma
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from lsp_client import LspError
@@ -13,11 +15,13 @@ from lsp_client import LspError
 from tritonforge.analysis import analyze
 from tritonforge.diagnosis.heat import Heat
 from tritonforge.domain.candidate import Candidate, Suggestion, Trial, Verdict
+from tritonforge.domain.errors import UsageError
+from tritonforge.domain.kernel_report import Listing
 from tritonforge.domain.launch import CallSite, Config, Launch, Problem
 from tritonforge.domain.profile import LineHeat, Roofline, TargetInfo
 from tritonforge.domain.results import OptimizeResult
-from tritonforge.lsp.facts import KernelFacts, LaunchFacts
-from tritonforge.lsp.reports import of_facts
+from tritonforge.lsp.facts import Facts, KernelFacts, LaunchFacts
+from tritonforge.lsp.reports import Reports, of_facts
 from tritonforge.profiling.nsight.finding import find_ncu
 from tritonforge.profiling.nsight.isolated import has_module
 from tritonforge.report.kernel_report import PREDICTED_GAIN_NEXT, PROFILE_NEXT
@@ -61,6 +65,80 @@ def test_a_search_for_other_code_is_left_out_and_an_edit_makes_the_report_stale(
     assert report.search is None
     assert report.next_step == PROFILE_NEXT
     assert report.stale
+
+
+class Server:
+    """As much of the server's state as reports need; jobs wait until `run` is called."""
+
+    def __init__(self, monkeypatch, *answers, trusted=True):
+        self.options = SimpleNamespace(trusted=trusted)
+        self.facts = Facts()
+        self.jobs = SimpleNamespace(about=lambda _: None, start=lambda look, **_: self.waiting.append(look))
+        self.client = SimpleNamespace(refresh=lambda **_: self.refreshed.append(True))
+        self.waiting, self.refreshed, self.answers = [], [], list(answers)
+        self.reports = Reports()
+        monkeypatch.setattr("tritonforge.lsp.work.listings", self.listings)
+
+    async def listings(self, *_):
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def show(self, learned=None):
+        if learned is not None:
+            self.facts.learn(URI, learned)
+        snapshot = SimpleNamespace(uri=URI, path=Path("/w/k.py"))
+        return await self.reports.of_kernel(self, snapshot, KERNEL)
+
+    async def run(self):
+        while self.waiting:
+            await self.waiting.pop(0)(None)
+
+
+URI = "file:///w/k.py"
+TTIR = {"l": (Listing("ttir", ("tt.store %0, %1",), ((7,),)),)}
+
+
+def test_listings_are_read_once_by_a_job_that_ends_with_a_refresh(monkeypatch):
+    async def tell():
+        server = Server(monkeypatch, TTIR)
+        assert (await server.show(FACTS))["pending"]
+        assert (await server.show())["pending"]
+        assert len(server.waiting) == 1, "two questions, one job"
+        await server.run()
+        assert server.refreshed == [True]
+        answer = await server.show(FACTS)
+        assert not answer["pending"]
+        assert "tt.store %0, %1" in answer["html"]
+        assert server.waiting == []
+
+    asyncio.run(tell())
+
+
+def test_a_failure_to_read_listings_is_said_and_tried_again_only_with_something_new(monkeypatch):
+    async def tell():
+        server = Server(monkeypatch, UsageError("The target is gone."), {}, TTIR)
+        await server.show(FACTS)
+        await server.run()
+        answer = await server.show()
+        assert "could not be read: The target is gone." in body(answer)
+        assert not answer["pending"]
+        assert server.waiting == [], "no loop of failures and refreshes"
+        assert (await server.show(replace(FACTS)))["pending"], "profiled again"
+        await server.run()
+        assert "No call of this kernel is known any more" in body(await server.show())
+
+    asyncio.run(tell())
+
+
+def test_nothing_is_compiled_for_a_report_in_a_workspace_that_is_not_trusted(monkeypatch):
+    async def tell():
+        server = Server(monkeypatch, trusted=False)
+        assert "Trust this workspace" in body(await server.show(FACTS))
+        assert server.waiting == []
+
+    asyncio.run(tell())
 
 
 def body(answer):
