@@ -16,6 +16,7 @@ import json
 import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -49,7 +50,7 @@ class Measurer:
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "suite.measuring"],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(), start_new_session=True,
             )  # fmt: skip
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -77,7 +78,7 @@ class Measurer:
             assert self._process.stdin is not None
             try:
                 self._process.stdin.close()
-                self._process.wait(10)
+                self._process.wait(2)
             except (OSError, subprocess.TimeoutExpired):
                 self._process.kill()
                 self._process.wait()
@@ -374,7 +375,12 @@ def main() -> int:
         parser().error(f"--references knows {', '.join(KINDS)}, not {', '.join(sorted(unknown))}")
     if not chosen(options):
         parser().error("no kernel is chosen; names are those of plain/ and of shipped.py")
-    return asyncio.run(run(options))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return asyncio.run(run(options))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("interrupted; run it again for the rest", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

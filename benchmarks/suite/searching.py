@@ -89,6 +89,8 @@ async def search(bench: Bench, paths: Sequence[str], limit_s: float) -> Search:
     except Exception as error:  # noqa: BLE001 - a bug of ours is a row, too
         row |= {"failed": f"a bug: {type(error).__name__}", "reason": " ".join(str(error).split())[:500]}
     else:
+        if result.stopped_because == "interrupted" and time.perf_counter() - began < limit_s:
+            raise asyncio.CancelledError  # by the user: what was found so far is no row
         row |= _told(result)
         row["seconds"] = round(time.perf_counter() - began, 2)
         return Search(row, result, subject)
