@@ -140,6 +140,23 @@ def test_workers_that_nobody_used_for_a_month_are_removed(cache):
     assert {folder.name for folder in cache.iterdir()} == {DIGEST, "recent"}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away")
+def test_a_worker_that_somebody_else_may_have_put_there_is_never_run(cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    hello()
+    main = cache / DIGEST / "tritonforge" / "worker" / "__main__.py"
+    main.write_text("raise SystemExit('the wrong one')\n")
+    os.chown(cache, 12345, -1)
+    assert hello().cores >= 1
+
+
+def test_the_cache_of_workers_is_shut_off_from_others(cache):
+    cache.mkdir(parents=True)
+    cache.chmod(0o777)
+    hello()
+    assert cache.stat().st_mode & 0o777 == 0o700
+
+
 def test_several_clients_may_start_at_once(cache):
     async def run():
         return await asyncio.gather(*(greet() for _ in range(4)))

@@ -54,6 +54,17 @@ def is_whole(folder):
     return os.path.isfile(os.path.join(folder, "tritonforge", "worker", "__main__.py"))
 
 
+def is_ours(folder):
+    """Whether nobody else can have put a worker there; what is ours is shut off from others."""
+    try:
+        if os.lstat(folder).st_uid != os.geteuid() or os.path.islink(folder):
+            return False
+        os.chmod(folder, 0o700)
+        return True
+    except OSError:
+        return False
+
+
 def fetch():
     """Return where the worker lies, and the folder to remove when it ends ("" when it may stay)."""
     import shutil
@@ -61,13 +72,15 @@ def fetch():
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     parent = os.path.join(cache, "tritonforge", "worker")
     home = os.path.join(parent, SETTINGS["digest"])
-    if is_whole(home):
+    if is_whole(home) and is_ours(parent):
         os.utime(home)
         return home, ""
     say("need")
     data = receive(SETTINGS["size"])
     try:
         os.makedirs(parent, 0o700, exist_ok=True)
+        if not is_ours(parent):
+            raise OSError(parent)
         folder = unpack(data, parent)
     except OSError:
         folder = unpack(data, None)
