@@ -1,0 +1,102 @@
+"""What structural rewrites make passes the correctness gate, without a GPU: one golden result of each rewrite."""
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from tritonforge.analysis import analyze
+from tritonforge.config import load
+from tritonforge.jobs.session import open_session
+from tritonforge.rewrite.structural import REWRITES
+from tritonforge.verify import Gate
+from tritonforge.workload.specs import parse_spec
+from tritonforge.workload.subject import Subject
+
+pytestmark = pytest.mark.triton
+pytest.importorskip("triton")
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "structural"
+
+CALLS = {
+    "rows_two_axes": ("add_row", "x=fp32[9, 2, 16] bias=fp32[2, 16]"),
+    "whole_softmax": ("row_softmax", "x=fp32[5, 48] block=16"),
+    "columns_softmax": ("softmax", "x=fp32[3, 40]"),
+    "scalar_map": ("scale_rows", "x=fp32[3, 40] s=fp32[3] first=3 last=40"),
+    "pairs_flat": ("magnitude", "z=fp32[300]"),
+    "dot_matmul": ("matmul", "a=fp16[40, 32] b=fp16[32, 48]"),
+    "kmajor_matmul": ("matmul", "a=fp32[40, 32] b=fp32[32, 48]"),
+    "strides_matmul": ("matmul", "a=fp16[40, 32] b=fp16[32, 48]"),
+    "atomics_relaxed": ("histogram", "x=i32[300]~randint(0, 8)"),
+    "stages_dot": ("dot", "x=fp32[700] y=fp32[700]"),
+    "size_row_length": ("double", "x=fp16[20, 60]"),
+    "loops_ahead": ("double", "x=fp16[20, 60]"),
+    "exp2_decode": ("decode", "q=fp32[2, 16] k=fp32[2, 40, 16] v=fp32[2, 40, 16]"),
+    "causal_attention": ("causal_attention", "q=fp16[1, 1, 70, 16] k=fp16[1, 1, 70, 16] v=fp16[1, 1, 70, 16]"),
+}
+"""Golden case → the host function and the arguments that its result is judged on."""
+
+
+class _Worker:
+    """One offline worker for all cases, on an event loop of its own."""
+
+    def __init__(self, root):
+        (root / "tritonforge.toml").write_text("")
+        self.root = root
+        self.loop = asyncio.new_event_loop()
+        self.ready, self.done = threading.Event(), None
+        self.thread = threading.Thread(target=lambda: self.loop.run_until_complete(self._serve()))
+
+    async def _serve(self):
+        self.done = asyncio.Event()
+        async with open_session(load(self.root), "offline") as self.session:
+            self.ready.set()
+            await self.done.wait()
+
+    def __enter__(self):
+        self.thread.start()
+        assert self.ready.wait(120)
+        return self
+
+    def __exit__(self, *_):
+        self.loop.call_soon_threadsafe(self.done.set)
+        self.thread.join(60)
+        self.loop.close()
+
+    def judge(self, case):
+        future = asyncio.run_coroutine_threadsafe(self._judge(case), self.loop)
+        return future.result(280)
+
+    async def _judge(self, case):
+        before, after = ((GOLDEN / case / f"{name}.py").read_text() for name in ("before", "after"))
+        file = f"{case}.py"
+        (self.root / file).write_text(before)
+        name = json.loads((GOLDEN / case / "task.json").read_text())["kernel"]
+        kernel = next(k for k in analyze(before, file).kernels if k.name == name)
+        function, spec = CALLS[case]
+        call = parse_spec(spec, file=file, function=function)
+        subject = Subject(str(self.root), file, before, kernel, (call,))
+        session = self.session
+        gate = Gate(session.worker, subject.program(), subject.calls, seed=1, arch=session.arch, kernel=kernel)
+        return (await gate.check(subject.program(after))).verdict
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory):
+    with _Worker(tmp_path_factory.mktemp("structural")) as one:
+        yield one
+
+
+def test_every_rewrite_has_a_result_that_is_judged():
+    judged = {json.loads((GOLDEN / case / "task.json").read_text())["rewrite"] for case in CALLS}
+    assert judged == {rewrite.name for rewrite in REWRITES}
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_the_gate_accepts_it(worker, case):
+    verdict = worker.judge(case)
+    assert verdict.accepted, verdict.reason
+    assert verdict.checks["results"] == "passed"
+    assert len(verdict.inputs) > 5
