@@ -2,7 +2,8 @@
 # over the pipe with `SETTINGS = {...}` in front of it, and never imported here. Python 2.7 must be able to read it, so
 # that a Python that is too old can say so.
 # The Pythons it must survive know neither annotations nor f-strings nor pathlib:
-# ruff: noqa: ANN001, ANN201, D100, D103, E402, F821, PTH103, PTH104, PTH111, PTH113, PTH116, PTH118, PTH208, UP031, UP036
+# ruff: noqa: ANN001, ANN201, D100, D103, E402, F821, PTH101, PTH103, PTH104, PTH111, PTH113, PTH114, PTH116, PTH118
+# ruff: noqa: PTH208, TRY300, TRY301, UP031, UP036
 # mypy: ignore-errors
 import sys
 
