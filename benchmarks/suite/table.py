@@ -186,7 +186,7 @@ def comparisons(rows: Sequence[Row]) -> Iterator[str]:
     names = dict.fromkeys(name for row in plain for name in row["measured"].get("comparators", {}))
     for name in names:
         both = [
-            one for row in plain if (one := row["measured"]["comparators"].get(name)) and one.get("final_us")
+            one for row in plain if (one := row["measured"].get("comparators", {}).get(name)) and one.get("final_us")
         ]  # fmt: skip
         if not both:
             continue
