@@ -117,6 +117,8 @@ async def plain_row(bench: Bench, case: Case, folder: Path, options: argparse.Na
         "autotune": options.autotune, "ablation": options.ablation, "budget_s": options.comparator_budget,
     }  # fmt: skip
     suggested = options.offline.get(case.name)
+    if options.measure_offline:
+        row["offline_suggested"] = bool(suggested)
     if suggested:
         (folder / "offline.py").write_text(suggested, encoding="utf-8")
         job["offline"] = str(folder / "offline.py")

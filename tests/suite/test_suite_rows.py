@@ -145,19 +145,21 @@ def test_what_else_tuned_a_kernel_and_what_has_no_time_is_printed(tmp_path, caps
     call["times_us"][table.OFFLINE] = {"median": 70.7}
     call["unavailable"] = {"liger-kernel": "ModuleNotFoundError: it is not installed"}
     row["grid"] = "100 combinations of BLOCK"
+    row["offline_suggested"] = True
     row["measured"]["comparators"] = {
         "triton.autotune": {
             "grid": 100, "tried": 90, "failed": 10, "seconds": 80.0, "stopped": "all were tried", "final_us": 55.0,
             "ours_us": 50.0, "plain_us": 100.0, "config": {"BLOCK": 512}, "same_speed_after_s": None,
         }
     }  # fmt: skip
+    other = {**plain("other", after=50.0), "offline_suggested": False}
     path = tmp_path / "rows.jsonl"
-    path.write_text("\n".join(json.dumps(one) for one in (row, plain("other"), shipped("b"))), encoding="utf-8")
+    path.write_text("\n".join(json.dumps(one) for one in (row, other, shipped("b"))), encoding="utf-8")
     monkeypatch.setattr(sys, "argv", ["table.py", str(path)])
     assert table.main() == 0
     printed = capsys.readouterr().out
     assert "triton.autotune: 1 kernels; its final version takes 1.10x the time of TritonForge's" in printed
-    assert "of the measured gain (in logarithms) its suggestions reach 50%" in printed
+    assert "of the measured gain on 2 kernels (in logarithms) its suggestions reach 25% once" in printed
     assert "| never | 80 | 90 of 100 | all were tried |" in printed
     assert "liger-kernel: ModuleNotFoundError: it is not installed" in printed
     assert "torch.compile, max-autotune: 2 kernels" in printed
