@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -144,11 +145,69 @@ def targets(rows: Sequence[Row]) -> Iterator[str]:
         if unknown:
             yield f"(a) {unknown} kernels have no time to judge and count as missed."
     if shipped:
-        gains = [
-            (time_of(row, PLAIN), time_of(row, OFFLINE if row["offline_suggested"] else PLAIN), ours_of(row))
-            for row in plain
-            if "offline_suggested" in row
-        ]
+        gains = [found[0] if (found := speedup_of(row)) else 1.0 for row in shipped]
+        mean = math.exp(statistics.fmean(math.log(gain) for gain in gains))
+        slower = sum(1 for row in shipped if (found := speedup_of(row)) and found[1][1] < 1.0)
+        yield f"(b) geometric mean of {len(shipped)}: {mean:.3f}x (target ≥ 1.10x: {_met(mean >= 1.1)})."
+        yield f"(b) slower than as shipped: {slower} (target 0: {_met(slower == 0)})."
+        untimed = sum(1 for row in shipped if improved(row) and speedup_of(row) is None)
+        if untimed:
+            yield f"(b) {untimed} suggestions have no independent time and count as 1."
+    suggested = [row for row in rows if improved(row)]
+    wrong = [row["name"] for row in suggested if problem_of(row)]
+    unchecked = sum(not checked(row) for row in suggested)
+    more = f"; {unchecked} of {len(suggested)} suggestions could not be compared" if unchecked else ""
+    yield f"Wrong results: {len(wrong)} (target 0: {_met(not wrong)}){': ' + ', '.join(wrong) if wrong else ''}{more}."
+    seconds = sorted(one["seconds"] for row in rows for one in row["searches"] if "seconds" in one)
+    if seconds and any(row["target"] != "offline" for row in rows):
+        middle, late = statistics.median(seconds), percentile(seconds, 0.95)
+        yield f"Seconds a kernel: median {middle:.1f} (target ≤ 25: {_met(middle <= 25)})."
+        yield f"Seconds a kernel: 95th percentile {late:.1f} (target ≤ 90: {_met(late <= 90)})."
+    broken = [one["kernel"] for row in rows for one in row["searches"] if "failed" in one]
+    yield f"Searches that failed: {len(broken)}{': ' + ', '.join(broken) if broken else ''}."
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Return the nearest-rank percentile of sorted values."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def _met(good: bool) -> str:
+    return "met" if good else "missed"
+
+
+def _said(text: str, share: float, wanted: float) -> str:
+    return f"{text} = {share:.0%} (target ≥ {wanted:.0%}: {_met(share >= wanted)})."
+
+
+def comparisons(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what each comparator reached beside TritonForge, over the kernels for which both have a time."""
+    plain = [row for row in rows if row["part"] == "a" and "measured" in row]
+    names = dict.fromkeys(name for row in plain for name in row["measured"].get("comparators", {}))
+    for name in names:
+        both = [
+            one for row in plain if (one := row["measured"].get("comparators", {}).get(name)) and one.get("final_us")
+        ]  # fmt: skip
+        if not both:
+            continue
+        ratio = math.exp(statistics.fmean(math.log(one["final_us"] / one["ours_us"]) for one in both))
+        reached = sum(one["same_speed_after_s"] is not None for one in both)
+        took = statistics.median(one["seconds"] for one in both)
+        yield (
+            f"{name}: {len(both)} kernels; its final version takes {ratio:.2f}x the time of TritonForge's (geometric "
+            f"mean); as fast within 2 % for {reached}; median {took:.0f} s in all."
+        )
+    for name, what in ((MAX_AUTOTUNE, "its code"), (OFFLINE, "what was suggested without a GPU")):
+        pairs = [(time_of(row, name), ours_of(row)) for row in plain]
+        ratios = [math.log(a / b) for a, b in pairs if a and b]
+        if ratios:
+            mean = math.exp(statistics.fmean(ratios))
+            yield f"{name}: {len(ratios)} kernels; {what} takes {mean:.2f}x the time of TritonForge's."
+    gains = [
+        (time_of(row, PLAIN), time_of(row, OFFLINE if row["offline_suggested"] else PLAIN), ours_of(row))
+        for row in plain
+        if "offline_suggested" in row
+    ]
     logs = [(math.log(p / o), math.log(p / m)) for p, o, m in gains if p and o and m]
     if logs and sum(m for _, m in logs) > 0:
         share = sum(o for o, _ in logs) / sum(m for _, m in logs)
