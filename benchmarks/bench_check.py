@@ -36,7 +36,8 @@ from tritonforge.domain.launch import Call, Tensor
 from tritonforge.jobs.session import Session, open_session
 from tritonforge.profiling.measuring import measure
 from tritonforge.pytest_plugin.subjects import GivenCalls
-from tritonforge.regression.checking import Check, Options
+from tritonforge.regression.checking import Check
+from tritonforge.regression.judging import Options
 from tritonforge.regression.subjects import Checked
 from tritonforge.store import Store, open_store
 from tritonforge.workload.launches import to_launch

@@ -15,7 +15,8 @@ from tritonforge.domain.launch import Call, CallSite, RecordedLaunch, Scalar, Te
 from tritonforge.domain.messages import LookAtGpu, Time, TimedLaunch, TimedProgram, TimeResult
 from tritonforge.domain.target import GpuInfo, Target, WorkerInfo
 from tritonforge.jobs.session import Session
-from tritonforge.regression.checking import Check, Options
+from tritonforge.regression.checking import Check
+from tritonforge.regression.judging import Options
 from tritonforge.regression.measuring import BASELINE_RUNS
 from tritonforge.regression.subjects import Checked, describe, site_hash
 from tritonforge.workload.launches import problem_id, to_launch

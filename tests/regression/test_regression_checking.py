@@ -11,8 +11,10 @@ from regression_fakes import CHANGED, SLOWER, SOURCE, FakeGpu, baseline_of, chec
 
 from tritonforge.domain.baseline import Baseline, GpuState
 from tritonforge.domain.messages import Time
-from tritonforge.regression.checking import Check, Options, gone
+from tritonforge.regression.checking import Check
+from tritonforge.regression.comparisons import gone
 from tritonforge.regression.compiled import compare_compiled
+from tritonforge.regression.judging import Options
 from tritonforge.regression.machine import busy, disturbed
 from tritonforge.regression.merging import differences, merged
 

@@ -22,7 +22,8 @@ from tritonforge.pytest_plugin.subjects import (
     read_source,
     workload_of,
 )
-from tritonforge.regression.checking import Check, Options
+from tritonforge.regression.checking import Check
+from tritonforge.regression.judging import Options
 from tritonforge.regression.noise import MIN_EFFECT
 
 

@@ -10,18 +10,18 @@ from tritonforge.diagnosis.assessment import assess, yardstick
 from tritonforge.diagnosis.compiled_calls import CompiledCalls
 from tritonforge.diagnosis.diagnose import lapsed
 from tritonforge.diagnosis.inspect_many import Part
-from tritonforge.domain.baseline import Baseline, BaselineEntry, CheckResult, Comparison, Fact, Status
+from tritonforge.domain.baseline import Baseline, BaselineEntry, CheckResult, Comparison, Fact
 from tritonforge.domain.errors import NoLaunchKnown
 from tritonforge.domain.ignoring import Ignored, Lapsed
 from tritonforge.domain.kernel import Kernel
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
 from tritonforge.profiling.ceilings import ceilings_of
-from tritonforge.regression.compiled import Compiled, compare_compiled, facts_of
-from tritonforge.regression.machine import disturbed
-from tritonforge.regression.measuring import BASELINE_RUNS, RUNS, Pair, Times, measure_all, measure_pair
-from tritonforge.regression.merging import changes, merged
-from tritonforge.regression.noise import MIN_EFFECT, Ratio, compare, compare_pairs
+from tritonforge.regression.comparisons import comparison_of, compiled_comparison, noted, one_each, unmeasured
+from tritonforge.regression.compiled import compare_compiled, facts_of
+from tritonforge.regression.judging import Judge, Options
+from tritonforge.regression.measuring import BASELINE_RUNS, Pair, Times, measure_all
+from tritonforge.regression.merging import merged
 from tritonforge.regression.reverifying import reverify
 from tritonforge.regression.subjects import Checked, RecordedVersion, recorded_version
 from tritonforge.store import Store
@@ -29,15 +29,6 @@ from tritonforge.workload.launches import problem_id
 
 Key = tuple[str, str]
 """Problem and architecture."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to check. `min_effect`: the smallest change that matters, as a share. `gate`: verify what has changed."""
-
-    min_effect: float = MIN_EFFECT
-    runs: int = RUNS
-    gate: bool = True
 
 
 @dataclass
@@ -136,35 +127,36 @@ class Check:
             found += await self._compare_kernel(one)
         for kernel, why, _ in self.unknown:
             for entry in self.recorded((kernel.file, kernel.name)):
-                found.append(_comparison(kernel, entry, "error", reasons=(why,)))
+                found.append(comparison_of(kernel, entry, "error", reasons=(why,)))
         return tuple(found)
 
     async def _compare_kernel(self, one: Checked) -> list[Comparison]:
         entries = self.recorded(one.scope)
         if self.gpu is None:
-            entries = _one_each(entries)
+            entries = one_each(entries)
         version = recorded_version(one, self.baseline, entries)
         error = self.times.errors.get(one.scope)
         if error is not None:
-            broken = [_comparison(one.kernel, entry, "error", reasons=(error,)) for entry in entries]
-            return broken or [_unmeasured(one, self, error)]
+            broken = [comparison_of(one.kernel, entry, "error", reasons=(error,)) for entry in entries]
+            return broken or [unmeasured(one, self.session.arch, self.gpu, error)]
         recorded = await self._recorded_facts(one, version, entries)
         pairs: dict[str, Pair] = {}
+        judge = Judge(self.session, self.options, self.on_step)
         out = []
         for entry in entries:
             key = entry.problem, entry.arch
             now = one.entries.get(key)
             if now is None:
-                out.append(_comparison(one.kernel, entry, "missing", reasons=("nothing launches it any more",)))
+                out.append(comparison_of(one.kernel, entry, "missing", reasons=("nothing launches it any more",)))
                 continue
             judged = compare_compiled(entry, now, recorded.get(key))
             if self.session.measures:
-                out.append(await self._measured(one, entry, now, judged, version, pairs))
+                out.append(await judge.measured(one, entry, now, judged, version, pairs))
             else:
-                out.append(_compiled(one.kernel, entry, now, judged))
+                out.append(compiled_comparison(one.kernel, entry, now, judged))
         known = {(entry.problem, entry.arch) for entry in entries}
         out += [
-            _comparison(one.kernel, entry, "new", now=entry) for key, entry in one.entries.items() if key not in known
+            comparison_of(one.kernel, entry, "new", now=entry) for key, entry in one.entries.items() if key not in known
         ]
         return await self._verified(one, version, out)
 
@@ -191,91 +183,6 @@ class Check:
                 facts.setdefault((problem_id(version.kernel, each.launch.problem), arch), facts_of(each))
         return facts
 
-    async def _measured(  # noqa: PLR0917 - what is known of one entry
-        self,
-        one: Checked,
-        entry: BaselineEntry,
-        now: BaselineEntry,
-        judged: Compiled,
-        version: RecordedVersion | None,
-        pairs: dict[str, Pair],
-    ) -> Comparison:
-        """Decide by times: first those of the baseline, then, of a suspect, those of both versions side by side."""
-        if "error" in now.compiled:
-            return _comparison(one.kernel, entry, "regressed", now=now, reasons=judged.reasons)
-        if now.time is None:
-            return _comparison(one.kernel, entry, "error", now=now, reasons=("it was not measured",))
-        notes = list(judged.reasons + judged.notes)
-        if entry.time is None:
-            return _comparison(one.kernel, entry, "new", now=now, notes=tuple(notes))
-        effect = self.options.min_effect
-        first = compare(entry.time, now.time)
-        if not first.suspect(effect):
-            return _comparison(one.kernel, entry, "ok", now=now, ratio=first, notes=tuple(notes))
-        self.on_step(f"measuring {one.kernel.name} again: it is a suspect …")
-        if version is not None and not version.unchanged:
-            if "" not in pairs:
-                pairs[""] = await measure_pair(one, version, self.session, runs=self.options.runs)
-            pair = pairs[""]
-            if entry.problem in pair.before:
-                ratio = compare_pairs(pair.before[entry.problem], pair.after[entry.problem])
-                return self._side_by_side(one, entry, now, first, ratio, notes)
-            notes.append(f"it could not be measured beside the recorded version: {pair.error or 'it is not launched'}")
-        return await self._again(one, entry, now, notes, unchanged=version is not None and version.unchanged)
-
-    def _side_by_side(  # noqa: PLR0917 - what is known of one suspect
-        self, one: Checked, entry: BaselineEntry, now: BaselineEntry, first: Ratio, ratio: Ratio, notes: list[str]
-    ) -> Comparison:
-        effect = self.options.min_effect
-        changed = ratio.change(effect)
-        if changed != "same":
-            status: Status = "regressed" if changed == "slower" else "improved"
-            said = (f"{_factor(ratio.value)} the time of the recorded version, measured side by side",)
-            return _comparison(one.kernel, entry, status, now=now, ratio=ratio, reasons=said, notes=tuple(notes))
-        notes.append(
-            f"{_factor(first.value)} the baseline's time, and so is the recorded version here: the machine differs"
-        )
-        since = _versions(entry, now)
-        if first.change(effect) == "slower" and since:
-            reasons = (f"{_factor(first.value)} the baseline's time since {since}; the code is not what changed",)
-            return _comparison(one.kernel, entry, "regressed", now=now, ratio=first, reasons=reasons)
-        return _comparison(one.kernel, entry, "ok", now=now, ratio=ratio, notes=tuple(notes))
-
-    async def _again(
-        self, one: Checked, entry: BaselineEntry, now: BaselineEntry, notes: list[str], *, unchanged: bool
-    ) -> Comparison:
-        """Measure the present version again, and judge it by all its runs."""
-        assert entry.time is not None
-        assert now.time is not None
-        effect = self.options.min_effect
-        times = await measure_all([one], self.session, runs=self.options.runs)
-        more = times.of(one, entry.problem)
-        if more is None:
-            why = times.errors.get(one.scope, "it is not launched")
-            return _comparison(one.kernel, entry, "error", now=now, reasons=(f"it cannot be measured again: {why}",))
-        both = dataclasses.replace(now.time, medians=(*now.time.medians, *more.medians))
-        ratio, alone = compare(entry.time, both), compare(entry.time, more)
-        changed = ratio.change(effect)
-        if changed == "same" or not alone.suspect(effect):
-            return _comparison(one.kernel, entry, "ok", now=now, ratio=ratio, notes=tuple(notes))
-        doubts = [*([times.busy] if times.busy else []), *disturbed(entry.state, times.state)]
-        since = _versions(entry, now)
-        if changed == "faster" and (unchanged or doubts) and not since:
-            notes.append("faster without a change of the code: the machine differs")
-            return _comparison(one.kernel, entry, "ok", now=now, ratio=ratio, notes=tuple(notes))
-        if changed == "faster":
-            return _comparison(one.kernel, entry, "improved", now=now, ratio=ratio, notes=tuple(notes))
-        slower = f"{_factor(ratio.value)} the baseline's time"
-        if unchanged and since:
-            reasons = (f"{slower} since {since}; the code is not what changed",)
-            return _comparison(one.kernel, entry, "regressed", now=now, ratio=ratio, reasons=reasons)
-        if unchanged or doubts:
-            why = "; ".join(doubts) or "neither the code nor its versions have changed, so it is the machine"
-            reasons = (f"{slower}, but that says nothing: {why}",)
-            return _comparison(one.kernel, entry, "error", now=now, ratio=ratio, reasons=reasons, doubtful=True)
-        reasons = (f"{slower}, measured {len(both.medians)} times",)
-        return _comparison(one.kernel, entry, "regressed", now=now, ratio=ratio, reasons=reasons, notes=tuple(notes))
-
     async def _verified(
         self, one: Checked, version: RecordedVersion | None, found: list[Comparison]
     ) -> list[Comparison]:
@@ -284,7 +191,7 @@ class Check:
         if not self.options.gate or same or not any(each.changes for each in found):
             return found
         if version is None:
-            return [_noted(each, "not verified: the baseline holds no text of the recorded version") for each in found]
+            return [noted(each, "not verified: the baseline holds no text of the recorded version") for each in found]
         self.on_step(f"verifying {one.kernel.name} against the recorded version …")
         said = await reverify(one, version, self.session)
         if said.wrong:
@@ -294,7 +201,7 @@ class Check:
                 else dataclasses.replace(each, status="regressed", reasons=(*each.reasons, said.sentence))
                 for each in found
             ]
-        return [_noted(each, said.sentence) for each in found]
+        return [noted(each, said.sentence) for each in found]
 
     def result(self, comparisons: Sequence[Comparison], *, file: str) -> CheckResult:
         """Return all of it."""
@@ -317,96 +224,3 @@ class Check:
             ignored=ignored,
             lapsed=tuple(self.lapsed),
         )
-
-
-def gone(baseline: Baseline, scopes: set[tuple[str, str]], files: set[str], gpu: str | None) -> list[Comparison]:
-    """Return the kernels of `files` that the baseline has and the source has no longer."""
-    entries = [
-        one
-        for one in baseline.entries
-        if one.file in files and (one.file, one.kernel) not in scopes and (gpu is None or one.gpu == gpu)
-    ]
-    return [_comparison(None, one, "missing", reasons=("the kernel is gone",)) for one in _one_each(entries)]
-
-
-def _one_each(entries: Sequence[BaselineEntry]) -> list[BaselineEntry]:
-    """Return one entry for each problem and architecture, of those of several GPUs the first."""
-    found: dict[tuple[str, str, str, str], BaselineEntry] = {}
-    for one in entries:
-        found.setdefault((one.file, one.kernel, one.problem, one.arch), one)
-    return list(found.values())
-
-
-def _compiled(kernel: Kernel, entry: BaselineEntry, now: BaselineEntry, judged: Compiled) -> Comparison:
-    status: Status = "regressed" if judged.reasons else "ok"
-    one = _comparison(kernel, entry, status, now=now, reasons=judged.reasons, notes=judged.notes)
-    before, after = (facts.get("predicted_us") for facts in (entry.compiled, now.compiled))
-    return dataclasses.replace(
-        one,
-        gpu=None,
-        provenance="predicted",
-        ratio=judged.ratio,
-        before_us=float(before) if isinstance(before, int | float) else None,
-        after_us=float(after) if isinstance(after, int | float) else None,
-    )
-
-
-def _comparison(
-    kernel: Kernel | None,
-    entry: BaselineEntry,
-    status: Status,
-    *,
-    now: BaselineEntry | None = None,
-    ratio: Ratio | None = None,
-    reasons: tuple[str, ...] = (),
-    notes: tuple[str, ...] = (),
-    doubtful: bool = False,
-) -> Comparison:
-    fresh = status == "new"
-    return Comparison(
-        file=entry.file,
-        kernel=entry.kernel,
-        line=kernel.name_range.start.line if kernel else 1,
-        end_line=kernel.range.end.line if kernel else 1,
-        code_hash=kernel.code_hash if kernel else entry.code_hash,
-        problem=entry.problem,
-        describes=entry.describes,
-        status=status,
-        arch=entry.arch,
-        gpu=entry.gpu,
-        ratio=ratio.value if ratio else None,
-        ratio_ci95=ratio.ci95 if ratio else None,
-        smallest=ratio.smallest if ratio else None,
-        before_us=entry.time.median if entry.time and not fresh else None,
-        after_us=now.time.median if now and now.time else None,
-        changes=changes(entry, now) if now is not None and not fresh else {},
-        reasons=reasons,
-        notes=notes,
-        doubtful=doubtful,
-    )
-
-
-def _unmeasured(one: Checked, check: Check, error: str) -> Comparison:
-    kernel = one.kernel
-    return Comparison(
-        one.scope[0], kernel.name, kernel.name_range.start.line, kernel.range.end.line, kernel.code_hash,
-        "", "", "error", check.session.arch, check.gpu, reasons=(error,),
-    )  # fmt: skip
-
-
-def _noted(one: Comparison, sentence: str) -> Comparison:
-    return dataclasses.replace(one, notes=(*one.notes, sentence)) if sentence else one
-
-
-def _factor(ratio: float) -> str:
-    return f"{ratio:.3f}x"
-
-
-def _versions(before: BaselineEntry, after: BaselineEntry) -> str:
-    """Name the versions that are others than the baseline's."""
-    changed = [
-        f"{name} {after.versions[name]} (was {before.versions[name]})"
-        for name in sorted(before.versions.keys() & after.versions.keys())
-        if before.versions[name] != after.versions[name]
-    ]
-    return ", ".join(changed)

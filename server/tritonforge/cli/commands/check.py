@@ -107,7 +107,9 @@ async def _check(
     from tritonforge.diagnosis.inspect_many import Part
     from tritonforge.domain.baseline import Baseline
     from tritonforge.regression.baseline_file import write_baseline
-    from tritonforge.regression.checking import Check, Options, gone
+    from tritonforge.regression.checking import Check
+    from tritonforge.regression.comparisons import gone
+    from tritonforge.regression.judging import Options
     from tritonforge.regression.merging import differences
 
     for one in files:
