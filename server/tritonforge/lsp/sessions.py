@@ -90,8 +90,8 @@ class Sessions:
                 kept.closing.set()
                 del self._kept[key]
 
-    async def close(self) -> None:
-        """End every worker; within a few seconds, whatever they do."""
+    async def close(self, seconds: float = _GRACE_S) -> None:
+        """End every worker; within so many seconds, whatever they do."""
         kept = tuple(self._kept.values())
         self._kept.clear()
         tasks = [one.task for one in kept if one.task is not None]
@@ -100,7 +100,7 @@ class Sessions:
             if not one.ready.done() and one.task is not None:
                 one.task.cancel()
         if tasks:
-            _, late = await asyncio.wait(tasks, timeout=_GRACE_S)
+            _, late = await asyncio.wait(tasks, timeout=seconds)
             for task in late:
                 task.cancel()
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 IDLE_S = 1.5
 """Seconds without a keystroke after which known launches are compiled."""
+END_S, CLOSING_S = 3.0, 0.4
+"""Seconds that jobs, and then workers, have to end by themselves: when settings change, and when the editor closes."""
 CLOSE_S = 1.0
 """Seconds after which a document that was closed, and not opened again, has its jobs ended."""
 PUSH_S = 0.2
@@ -196,9 +198,9 @@ class State:
                 self.opened(uri)
         self.client.refresh()
 
-    async def _end(self, jobs: Sequence[asyncio.Task[str]], sessions: Sessions) -> None:
-        await self.jobs.ended(jobs)
-        await sessions.close()
+    async def _end(self, jobs: Sequence[asyncio.Task[str]], sessions: Sessions, seconds: float = END_S) -> None:
+        await self.jobs.ended(jobs, seconds)
+        await sessions.close(seconds)
 
     async def close(self) -> None:
         """End every job, every worker, every store."""
@@ -207,7 +209,8 @@ class State:
         self._timers.clear()
         for task in self._tasks:
             task.cancel()
-        await self._end(self.jobs.cancel_all(), self.sessions)
+        # The editor waits for this; a worker that is still there goes with the pipe it listens to.
+        await self._end(self.jobs.cancel_all(), self.sessions, CLOSING_S)
         self.workspaces.close()
 
     def _idle(self, uri: str) -> None:
