@@ -26,7 +26,10 @@ def _of_device(device: Any) -> DeviceInfo:
     torch = sys.modules.get("torch")
     if torch is None:
         return DeviceInfo()
-    properties = torch.cuda.get_device_properties(device)
+    try:
+        properties = torch.cuda.get_device_properties(device)
+    except (RuntimeError, AssertionError):  # a torch without CUDA, whose tensors only claim to be on a GPU
+        return DeviceInfo()
     hip = getattr(torch.version, "hip", None)
     arch = str(properties.gcnArchName).partition(":")[0] if hip else f"sm_{properties.major}{properties.minor}"
     return DeviceInfo(str(properties.name), arch)
