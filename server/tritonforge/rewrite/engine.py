@@ -30,8 +30,7 @@ TREATED = frozenset({"TF106", "TF203", "TF206", "TF208", "TF301", "TF302", "TF30
 """Findings that other launch parameters can mend."""
 
 _TUNED = 4
-"""Sets of launch parameters that a structural rewrite made for the bottleneck is tried with."""
-_TUNED_OTHERWISE = 1
+"""Sets of launch parameters that a structural rewrite is tried with, where it is one for the bottleneck."""
 
 Step = Candidate | Refusal
 
@@ -83,17 +82,17 @@ class RuleEngine:
         for rewrite in self._in_order(made.task):
             if rewrite.name in done:
                 continue
-            few = _TUNED if _is_for(rewrite, made.task) else _TUNED_OTHERWISE
+            fitting = _is_for(rewrite, made.task)
             for place, outcome in enumerate(rewrites(rewrite, made.task)):
                 if isinstance(outcome, Refusal):
                     # That a rewrite cannot be made is worth a word where it would have been the one to make.
-                    if _is_for(rewrite, made.task) and not isinstance(outcome, NothingHere):
+                    if fitting and not isinstance(outcome, NothingHere):
                         yield outcome
                     continue
                 both = _joined(task, made, outcome)
                 yield both.candidate
-                if place == 0:
-                    yield from (s for s in _tuned(task, both, few) if isinstance(s, Candidate))
+                if place == 0 and fitting:
+                    yield from (s for s in _tuned(task, both, _TUNED) if isinstance(s, Candidate))
 
     def _in_order(self, task: Task) -> list[Structural]:
         return sorted(self._structural, key=lambda rewrite: not _is_for(rewrite, task))
@@ -178,7 +177,7 @@ def _best(trials: Sequence[Trial]) -> Candidate | None:
 
 
 def _in_turn(structure: Iterator[Step], parameters: Iterator[Step]) -> Iterator[Step]:
-    for one, other in itertools.zip_longest(structure, parameters):
+    for one, other in itertools.zip_longest(parameters, structure):
         if one is not None:
             yield one
         if other is not None:

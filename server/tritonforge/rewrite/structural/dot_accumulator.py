@@ -1,5 +1,7 @@
 """`acc += tl.dot(a, b)` as `acc = tl.dot(a, b, acc)`: the sum stays in the matrix unit's accumulator.
 
+Triton's own passes do the same for most kernels, so it is tried where operands' layouts are the trouble.
+
 Preconditions: the dot has no accumulator and no `out_dtype` of its own, and what it is added to is computed in fp32 or
 int32 from zeros on, so that adding in the unit is the same addition.
 """
@@ -22,7 +24,7 @@ class DotAccumulator:
 
     name = "dot-accumulator"
     treats = frozenset({"TF110", "TF201", "TF202"})
-    classes: frozenset[BottleneckClass] = frozenset({"tensor-core", "shared-memory", "fp32-compute"})
+    classes: frozenset[BottleneckClass] = frozenset({"shared-memory", "no-tensor-core"})
 
     def changes(self, text: KernelText) -> Iterator[Change]:
         """Yield the one way of making it."""
