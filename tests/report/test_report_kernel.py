@@ -289,7 +289,7 @@ def test_the_page_says_what_to_do_next(report, step):
 
 def test_what_was_found_on_code_that_has_changed_since_says_so_and_is_not_offered():
     parsed = Parsed(page(replace(searched(), stale=True)))
-    assert any("The code has changed since" in text for _, text in parsed.all(role="note"))
+    assert [text for _, text in parsed.all(role="note")] == ["The code has changed since. Profile it again."]
     assert parsed.all("button", data_do="apply") == []
     assert [attrs["data-do"] for attrs, _ in Parsed(page(searched())).all("button") if "data-do" in attrs] == [
         "apply", "profile", "optimize", "export",

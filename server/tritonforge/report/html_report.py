@@ -114,7 +114,7 @@ def _kernel(report: KernelReport, index: int, render: Render, *, heading: str) -
     yield "</div>"
     if report.stale:
         yield '<p class="next stale" role="note">The code has changed since. Profile it again.</p>'
-    if report.next_step:
+    elif report.next_step:
         yield f'<p class="next" role="note"><b>Next:</b> {escape(report.next_step)}</p>'
     shown = report.launches[:MOST_LAUNCHES]
     if len(shown) > 1:

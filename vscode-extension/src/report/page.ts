@@ -8,11 +8,14 @@ import { currentLine, fileName } from "./place.js";
 
 const NO_SERVER = "The TritonForge server does not run. Restart it with the command “TritonForge: Restart Server”.";
 
+/** How long nobody types, and nothing new is known, before the report is asked for again. */
+const QUIET_MILLISECONDS = 400;
+
 /** One report in one webview: asked for again whenever the server knows something new. */
 export class ReportPage implements vscode.Disposable {
   private answer: Answer | undefined;
   private html: string | undefined;
-  private readonly asking = new Coalesced(() => this.ask());
+  private readonly asking = new Coalesced(() => this.ask(), QUIET_MILLISECONDS);
   private readonly subscriptions: vscode.Disposable[];
 
   constructor(
@@ -31,6 +34,12 @@ export class ReportPage implements vscode.Disposable {
       }),
       session.onNews(() => {
         this.refresh();
+      }),
+      vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
+        // An edit may make what is shown stale, and undoing it fresh again.
+        if (contentChanges.length > 0 && this.isAbout(document.uri)) {
+          this.refresh();
+        }
       }),
       panel.onDidChangeViewState(() => {
         this.refresh();
@@ -53,6 +62,11 @@ export class ReportPage implements vscode.Disposable {
   /** Shows the report for the first time. */
   async open(): Promise<void> {
     await this.asking.now();
+  }
+
+  private isAbout(uri: vscode.Uri): boolean {
+    const shown = uri.toString();
+    return this.answer?.kernels.some((kernel) => vscode.Uri.parse(kernel.uri).toString() === shown) === true;
   }
 
   private async ask(): Promise<void> {
