@@ -13,7 +13,7 @@ import math
 import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -118,7 +118,7 @@ def decode(kind: Any, data: Any, where: str = "message") -> Any:
     raise CodecError(f"{where}: expected {getattr(kind, '__name__', kind)}, got {type(data).__name__}")
 
 
-_SPELLED = {"$float": float, "$bytes": base64.b85decode}
+_SPELLED: Mapping[str, Callable[[str], Any]] = {"$float": float, "$bytes": base64.b85decode}
 """Values that JSON has no words for."""
 
 

@@ -87,7 +87,7 @@ class Outbox:
             room -= len(taken[-1])
             if not large.pieces[0]:
                 large.pieces.pop(0)
-        fields = {} if large.begun else {"size": large.size}
+        fields: dict[str, Any] = {} if large.begun else {"size": large.size}
         large.begun = True
         if large.pieces:
             self._large[number] = large

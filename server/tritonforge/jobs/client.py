@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -249,7 +250,9 @@ class Worker:
             return
         folder = frame.header.get("files")
         self.files = folder if isinstance(folder, str) and folder.startswith("/") else None
-        self._hello.set_result(body_of(frame, WorkerInfo))
+        said: WorkerInfo = body_of(frame, WorkerInfo)
+        shown = {name: plain(getattr(said, name), 300) for name in ("python", "executable", "platform")}
+        self._hello.set_result(dataclasses.replace(said, **shown))
 
     def _report(self, pending: _Pending, frame: Frame) -> None:
         if pending.on_progress is None or pending.answer.done():
@@ -323,7 +326,7 @@ async def answer_of(frame: Frame, kind: Any) -> Any:
     except CodecError as error:
         raise JobError(Failure("protocol", f"The worker's answer cannot be read: {plain(str(error))}.")) from error
     if frame.kind == "failure":
-        raise JobError(body)
+        raise JobError(dataclasses.replace(body, message=plain(body.message, 10_000)))
     return body
 
 

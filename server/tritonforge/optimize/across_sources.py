@@ -151,7 +151,7 @@ def _above(source: Source, kernel: Kernel) -> int:
     """The place of the statement of the module that holds the kernel, its decorators included."""
     line = kernel.range.start.line
     for node in source.tree.body:
-        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+        first: int = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
         if first <= line <= (node.end_lineno or first):
             return source.line_starts[first - 1]
     raise Refused("the kernel is no statement of its module")
