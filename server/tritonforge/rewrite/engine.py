@@ -25,6 +25,7 @@ from tritonforge.rewrite.structural import (
     rewrites,
     together,
 )
+from tritonforge.rewrite.structural.layout import fitted
 
 TREATED = frozenset({"TF106", "TF203", "TF206", "TF208", "TF301", "TF302", "TF304", "TF305", "TF404"})
 """Findings that other launch parameters can mend."""
@@ -151,7 +152,9 @@ def _refined(task: Task, made: Rewritten, best: Candidate) -> Iterator[Step]:
     if not space or not (values or made.candidate.rewrites):
         return
     for near in neighbours(values, space, now.kernel, launch, now.arch):
-        yield _with_parameters(task, made, near)
+        step = _with_parameters(task, made, near)
+        if isinstance(step, Candidate):
+            yield step
 
 
 def _with_parameters(task: Task, made: Rewritten, values: Mapping[str, int]) -> Step:
@@ -161,8 +164,9 @@ def _with_parameters(task: Task, made: Rewritten, values: Mapping[str, int]) -> 
     if isinstance(outcome, Refusal) or not made.candidate.rewrites:
         return outcome
     texts = dict(now.texts)
-    texts[now.kernel.file] = apply_edits(texts[now.kernel.file], outcome.edits)
     try:
+        edited = apply_edits(texts[now.kernel.file], outcome.edits)
+        texts[now.kernel.file] = fitted(task.texts[now.kernel.file], edited)
         last = going_on(now, texts, Change(outcome.title, (), values=values))
     except Refused as refused:
         return Refusal(f"{refused}.", NAME)
