@@ -251,8 +251,8 @@ class Worker:
         folder = frame.header.get("files")
         self.files = folder if isinstance(folder, str) and folder.startswith("/") else None
         said: WorkerInfo = body_of(frame, WorkerInfo)
-        shown = {name: plain(getattr(said, name), 300) for name in ("python", "executable", "platform")}
-        self._hello.set_result(dataclasses.replace(said, **shown))
+        python, executable, platform = (plain(text, 300) for text in (said.python, said.executable, said.platform))
+        self._hello.set_result(dataclasses.replace(said, python=python, executable=executable, platform=platform))
 
     def _report(self, pending: _Pending, frame: Frame) -> None:
         if pending.on_progress is None or pending.answer.done():
