@@ -38,6 +38,7 @@ def sshd(tmp_path_factory):
         pytest.skip(why)
     folder = tmp_path_factory.mktemp("sshd")
     cache = folder / "far cache"
-    with running_sshd(folder, {"XDG_CACHE_HOME": cache, MARK: "sshd"}) as server:
-        server.environment["cache"] = cache
+    own = uuid.uuid4().hex
+    with running_sshd(folder, {"XDG_CACHE_HOME": cache, MARK: own}) as server:
+        server.environment.update(cache=cache, mark=own)
         yield server

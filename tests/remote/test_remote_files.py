@@ -11,7 +11,7 @@ import pytest
 from remote_support import elsewhere, far, job
 
 from tritonforge.domain.errors import TargetUnreachable
-from tritonforge.domain.launch import Call, ExactValues, Tensor
+from tritonforge.domain.launch import Call, ExactValues, Scalar, Tensor
 from tritonforge.domain.messages import Compile, Program
 from tritonforge.jobs import JobError
 from tritonforge.jobs.workspace import files as limits
@@ -200,6 +200,22 @@ def test_the_cache_over_there_is_the_users_alone(home, workspace, there):
 def test_what_a_program_has_spoilt_is_put_right_for_the_next(home, workspace):
     assert do(home, workspace, "spoil kernels.py")[0] == "spoilt"
     assert do(home, workspace, "read kernels.py") == ["VALUE = 1\n"]
+
+
+def test_a_file_that_an_argument_of_a_call_names_travels(home, workspace):
+    (workspace / "weights").mkdir()
+    (workspace / "weights" / "w.bin").write_text("w")
+    (workspace / "weights" / "secret.pem").write_text("s")
+    call = Call(
+        "c", "kernels.py", "f", (Scalar("weights/w.bin"), Scalar(str(workspace / "weights/secret.pem")), Scalar("x"))
+    )
+
+    async def run():
+        async with far(elsewhere(home)) as worker:
+            await worker.run(Compile(Program(str(workspace), "kernels.py"), call, "sm_90"))
+            return (await worker.run(job(workspace, "list"))).output
+
+    assert asyncio.run(run()).split() == ["kernels.py", "weights/w.bin"]
 
 
 def test_without_a_cache_there_files_are_sent_each_time_and_nothing_is_left(home, workspace, tmp_path):

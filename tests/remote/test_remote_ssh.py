@@ -80,18 +80,18 @@ def test_nothing_is_left_over_there_when_either_end_is_killed(sshd, workspace):
     )
     with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE) as client:
         assert client.stdout.readline() == b"spins\n"
-        assert len(marked("sshd")) >= 4
+        assert len(marked(sshd.environment["mark"])) >= 4
         client.kill()
-    assert_nothing_left("sshd")
+    assert_nothing_left(sshd.environment["mark"])
     with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as client:
         assert client.stdout.readline() == b"spins\n"
-        for pid, _ in marked("sshd"):
+        for pid, _ in marked(sshd.environment["mark"]):
             if Path(f"/proc/{pid}/comm").read_text().startswith("tf-supervisor"):
                 os.kill(pid, signal.SIGKILL)
         # It comes back by itself and begins the job that was under way again.
         assert client.stdout.readline() == b"spins\n"
         client.kill()
-    assert_nothing_left("sshd")
+    assert_nothing_left(sshd.environment["mark"])
 
 
 def test_a_hostile_folder_name_is_only_a_name(sshd, tmp_path):

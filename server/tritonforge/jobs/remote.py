@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 import random
 import time
 from collections.abc import AsyncIterator, Callable
@@ -20,6 +21,7 @@ from tritonforge.jobs.errors import JobError
 from tritonforge.jobs.shipping import Shipment, Shipping
 
 R = TypeVar("R")
+_log = logging.getLogger(__name__)
 _TRIES = 3
 """How often a job may lose its connection: the third time it is probably the job that costs it."""
 _ROUNDS = 8
@@ -166,8 +168,10 @@ class RemoteWorker(Worker):
         deadline = time.monotonic() + self._patience.whole
         pause = self._patience.first
         while True:
+            words = f"the connection to {self._name} is lost; trying again in {pause:.1f} s"
+            _log.warning(words)
             if on_progress is not None:
-                on_progress(f"the connection to {self._name} is lost; trying again in {pause:.0f} s", None)
+                on_progress(words, None)
             # Many clients of one machine should not all come back at the same moment.
             await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311 - not for secrets
             try:

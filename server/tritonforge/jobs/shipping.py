@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from tritonforge.domain.errors import TargetUnreachable
 from tritonforge.domain.frames import Frame, message
+from tritonforge.domain.launch import Scalar
 from tritonforge.domain.messages import Program
 from tritonforge.domain.parts import LARGE_VALUE, WHOLE
 from tritonforge.jobs.client import Worker
@@ -27,6 +28,7 @@ _FRESH_S = 1200.0
 """How long what lies there is taken to lie there still: the other side keeps what was used within an hour."""
 _REMEMBERED = 64
 _FILES_S = 600.0
+_LONGEST_NAME = 400
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ class Shipping:
         found: dict[str, WorkspaceFiles] = {}
         programs = [noun for noun in _nouns(request) if isinstance(noun, Program)]
         named = list(_files_named(request))
+        data = list(_data_named(request))
         for program in programs:
             workspace = self._workspaces.get(program.root)
             if workspace is None:
@@ -120,6 +123,9 @@ class Shipping:
             overlays = {_relative(workspace, name): text for name, text in program.overlays}
             names = dict.fromkeys(_relative(workspace, name) for name in (program.file, *named))
             workspace.want([name for name in names if not name.startswith("/")], overlays)
+            if data:
+                inside = (_relative(workspace, name) for name in data)
+                workspace.want([name for name in inside if not name.startswith("/")], {}, by_user=False)
         return found
 
     def missing(self, request: Any, said: str) -> tuple[bool, str]:
@@ -255,6 +261,14 @@ def _files_named(request: Any) -> Iterator[str]:
             name = getattr(noun, field_name, None)
             if isinstance(name, str) and name and "\0" not in name and not name.startswith("<"):
                 yield name
+
+
+def _data_named(request: Any) -> Iterator[str]:
+    """Yield the texts among the arguments of calls that may name a file."""
+    for noun in _nouns(request):
+        text = noun.value if isinstance(noun, Scalar) else None
+        if isinstance(text, str) and 0 < len(text) < _LONGEST_NAME and text.isprintable():
+            yield text
 
 
 def _moved(value: T, roots: Mapping[str, tuple[str, str]]) -> T:
