@@ -1,11 +1,13 @@
 """Odd places, odd clients, and the end of a process: the server goes on, or ends with all it began."""
 
+import asyncio
 import json
 import os
 import signal
 from pathlib import Path
 
 import pytest
+from in_process import InProcess
 from lsp_client import LspError
 
 OFFLINE = {"target": "offline"}
@@ -53,15 +55,26 @@ def test_each_root_has_its_own_settings_and_a_file_outside_any_root_the_defaults
 @pytest.mark.parametrize(
     "uri", ["file:///c%3A/Users/x%20y/k.py", "file:///C:/Users/x%20y/k.py", "file://host/share/k.py"]
 )
-def test_windows_paths_are_analysed_and_every_spelling_of_them_is_one_document(start, uri):
-    client = start()
-    client.open(uri, KERNEL)
-    assert "TF502" in codes(client, uri)
-    if "host" not in uri:
-        for other in ("file:///c%3A/Users/x%20y/k.py", "file:///c:/Users/x y/k.py"):
-            assert "TF502" in codes(client, other)
-            with pytest.raises(LspError, match="defines no kernel 'nothing'"):
-                client.command("profileKernel", uri=other, kernel="nothing")
+def test_windows_paths_are_analysed_and_every_spelling_of_them_is_one_document(tmp_path, uri):
+    async def run():
+        server = InProcess(tmp_path)
+        document = {"uri": uri, "languageId": "python", "version": 1, "text": KERNEL}
+        server.notify("textDocument/didOpen", {"textDocument": document})
+        spelled = [uri, *([] if "host" in uri else ["file:///c%3A/Users/x%20y/k.py", "file:///c:/Users/x y/k.py"])]
+        for one in spelled:
+            about = {"textDocument": {"uri": one}}
+            assert "TF502" in {d["code"] for d in server.request("textDocument/diagnostic", about)["items"]}
+            lens = server.request("textDocument/codeLens", about)[0]
+            assert lens["command"]["arguments"][0]["uri"] == uri, "as it was opened"
+        edit = {"range": {"start": {"line": 0, "character": 0}, "end": {"line": 5, "character": 0}}, "text": ""}
+        changed = {"textDocument": {"uri": spelled[-1], "version": 2}, "contentChanges": [edit]}
+        server.notify("textDocument/didChange", changed)
+        assert server.text(uri).startswith("def kernel(")
+        server.notify("textDocument/didClose", {"textDocument": {"uri": spelled[-1]}})
+        assert server.text(uri) is None
+        await server.close()
+
+    asyncio.run(run())
     assert not Path("c:").exists(), "nothing is written where no such place is"
 
 
@@ -87,18 +100,28 @@ def test_a_link_to_a_file_is_that_file_where_the_editor_has_it(start, folder, tm
         {"window": {"workDoneProgress": "perhaps"}, "experimental": {"anything": [1, None]}},
     ],
 )
-def test_a_client_that_can_little_or_says_odd_things_is_served(start, said):
-    client = start(initialize=False, capabilities=said)
-    client.initialize(trace="loud")
-    uri = client.open("matmul.py")
-    if "diagnostic" in said.get("textDocument", {}):
-        assert codes(client, uri)
-    else:
-        client.wait(lambda m, p: m == "textDocument/publishDiagnostics" and p["diagnostics"], 20)
-    assert "matmul" in client.hover(uri, 11, 8)
-    for action in client.actions(uri, 15):
-        assert isinstance(action.get("command"), (str, dict))
-    assert client.shut_down() == 0
+def test_a_client_that_can_little_or_says_odd_things_is_served(folder, said):
+    async def run():
+        server = InProcess(folder, capabilities=said)
+        uri = (folder / "matmul.py").as_uri()
+        text = (folder / "matmul.py").read_text()
+        document = {"uri": uri, "languageId": "snake", "version": 1, "text": text}
+        server.notify("textDocument/didOpen", {"textDocument": document})
+        about = {"textDocument": {"uri": uri}}
+        if "diagnostic" in said.get("textDocument", {}):
+            assert server.request("textDocument/diagnostic", about)["items"]
+        else:
+            pushed = [m for m in server.wire.messages if m.get("method") == "textDocument/publishDiagnostics"]
+            assert pushed[0]["params"]["diagnostics"]
+        at = {"line": 11, "character": 8}
+        assert "matmul" in server.request("textDocument/hover", {**about, "position": at})["contents"]["value"]
+        asked = {**about, "range": {"start": at, "end": at}, "context": {"diagnostics": []}}
+        for action in server.request("textDocument/codeAction", asked):
+            literal = "codeActionLiteralSupport" in said.get("textDocument", {}).get("codeAction", {})
+            assert isinstance(action["command"], dict if literal else str)
+        await server.close()
+
+    asyncio.run(run())
 
 
 def test_a_question_that_is_cancelled_while_it_waits_is_answered_so(start):

@@ -28,7 +28,7 @@ from tritonforge.domain.kernel import Kernel
 K = TypeVar("K")
 V = TypeVar("V")
 _WORD = re.compile(r"[^\W\d]\w*")
-_MOST_KERNELS = 1024
+_MOST_KERNELS = 512
 _MOST_BLOCKS = 8192
 _MOST_TREES = 4
 """Files whose trees are kept: 10 MB for 3,000 lines."""

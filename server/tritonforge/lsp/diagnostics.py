@@ -62,7 +62,7 @@ def findings_of(snapshot: Snapshot, facts: Facts, settings: Settings, only: Kern
 
 
 _known: OrderedDict[int, tuple[Kernel, tuple[Finding, ...]]] = OrderedDict()
-_MOST_KNOWN = 1024
+_MOST_KNOWN = 512
 
 
 def _of_source(kernel: Kernel) -> tuple[Finding, ...]:
