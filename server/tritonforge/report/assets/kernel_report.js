@@ -113,8 +113,10 @@
         row.setAttribute("aria-selected", "true");
       }
       if (scroll && this.marked.length > 0) {
-        this.stop(this.marked[0]);
-        this.show(this.marked[0]);
+        // Of several lines the one that a row is charged to counts, which may stand behind those that inlined it.
+        const [row] = this.byLine.get(lines[0]) ?? this.marked;
+        this.stop(row);
+        this.show(row);
       }
     }
 
@@ -185,7 +187,7 @@
     source.onHover = (lines) => listing()?.glow(lines);
     for (const pane of panes) {
       pane.onHover = (lines) => source.glow(lines);
-      pane.onCross = (right) => right || source.go(source.marked[0] ?? source.current ?? source.rows[0]);
+      pane.onCross = (right) => right || source.go(source.current ?? source.rows[0]);
     }
     source.onCross = (right) => {
       const pane = listing();
