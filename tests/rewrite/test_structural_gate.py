@@ -26,6 +26,7 @@ CALLS = {
     "columns_softmax": ("softmax", "x=fp32[3, 40]"),
     "scalar_map": ("scale_rows", "x=fp32[3, 40] s=fp32[3] first=3 last=40"),
     "pairs_flat": ("magnitude", "z=fp32[300]"),
+    "products_transposed": ("product", "a=fp32[40, 32] b=fp32[48, 32]"),
     "dot_matmul": ("matmul", "a=fp16[40, 32] b=fp16[32, 48]"),
     "kmajor_matmul": ("matmul", "a=fp32[40, 32] b=fp32[32, 48]"),
     "strides_matmul": ("matmul", "a=fp16[40, 32] b=fp16[32, 48]"),

@@ -104,8 +104,8 @@ if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         task, before, found = outcomes_of(name)
         if isinstance(found[0], Refusal):
-            print(name, "refuses:", found[0].reason)
+            sys.stdout.write(f"{name} refuses: {found[0].reason}\n")
             continue
         one = found[task.get("choose", 0)]
         (GOLDEN / name / "after.py").write_bytes(apply_edits(before, one.candidate.edits).encode())
-        print(name, "written")
+        sys.stdout.write(f"{name} written\n")
