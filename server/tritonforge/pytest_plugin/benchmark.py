@@ -96,10 +96,13 @@ class KernelBenchmark:
             # A test makes some of the baseline's launches; the others are other tests'.
             return check, tuple(one for one in found if one.status != "missing")
 
+        said = ""
         try:
             check, found = laboratory.run(work)
         except TritonForgeError as error:
-            pytest.fail(f"tritonforge: {error}", pytrace=False)
+            said = str(error)
+        if said:
+            pytest.fail(f"tritonforge: {said}", pytrace=False)
         for kernel, why, _ in check.unknown:
             pytest.fail(f"tritonforge: {kernel.name}: {why}", pytrace=False)
         if laboratory.update:

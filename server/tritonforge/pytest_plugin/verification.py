@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,9 +68,10 @@ class KernelVerify:
                 return self._laboratory.run(
                     lambda session: self._functions(candidate, reference, args, kwargs, session)
                 )
-            raise UsageError("kernel_verify takes two functions, or two texts PATH::KERNEL.")
+            said = "kernel_verify takes two functions, or two texts PATH::KERNEL."
         except TritonForgeError as error:
-            pytest.fail(f"tritonforge: {error}", pytrace=False)
+            said = str(error)
+        pytest.fail(f"tritonforge: {said}", pytrace=False)
 
     async def _kernels(self, candidate: str, reference: str, session: Session) -> Verification:
         laboratory = self._laboratory
@@ -93,7 +95,7 @@ class KernelVerify:
     ) -> Verification:
         source, call = call_of(self._laboratory, candidate, args, kwargs)
         root = str(self._laboratory.root)
-        standing_in = source.text + _standing_in(call.function, reference)
+        standing_in = source.text + _standing_in(candidate, reference, len(args), tuple(kwargs))
         original = Program(root, source.file, ((source.file, standing_in),))
         program = Program(root, source.file, ((source.file, source.text),))
         return await self._judge(original, program, (call,), session)
@@ -122,28 +124,54 @@ class KernelVerify:
         return Verification(verdict, trialled.failing_input)
 
 
-def _standing_in(name: str, reference: Callable[..., Any]) -> str:
-    """Return what, below a file's text, puts `reference` in the place of its function `name`.
+def _standing_in(
+    candidate: Callable[..., Any], reference: Callable[..., Any], count: int, keywords: tuple[str, ...]
+) -> str:
+    """Return what, below the candidate's file, puts `reference` in its place for calls with so many arguments.
+
+    It has those of the candidate's parameters that the test gave, so that what is compared has the same names on both
+    sides: a reference need not know a tile size.
 
     Raises:
         UsageError: for a function that has no name in a file or a module.
     """
-    function = inspect.unwrap(reference)
-    qualname = getattr(function, "__qualname__", "") or getattr(function, "__name__", "")
-    module = getattr(function, "__module__", None) or ""
-    if not all(part.isidentifier() for part in qualname.split(".")):
+    place = _place(inspect.unwrap(reference))
+    if place is None:
         raise UsageError(f"{reference!r} has no name to import it by.", "Define it with def at the top of a file.")
-    try:
+    module, file, attribute = place
+    if file is None:
+        lines = [f"_tritonforge_module = __import__('importlib').import_module({module!r})"]
+    else:
+        lines = [
+            "import importlib.util as _tritonforge_util",
+            f"_tritonforge_spec = _tritonforge_util.spec_from_file_location('_tritonforge_reference', {file!r})",
+            "_tritonforge_module = _tritonforge_util.module_from_spec(_tritonforge_spec)",
+            "_tritonforge_spec.loader.exec_module(_tritonforge_module)",
+        ]
+    host = inspect.unwrap(candidate)
+    every = inspect.signature(host).parameters.values()
+    given = [one.name for one in every if one.kind not in {one.VAR_POSITIONAL, one.VAR_KEYWORD}][:count]
+    parameters = ", ".join([*given, *keywords])  # no default that the gate could try something else for
+    passed = ", ".join([*given, *(f"{one}={one}" for one in keywords)])
+    lines += [f"def {host.__name__}({parameters}):", f"    return _tritonforge_module.{attribute}({passed})"]
+    return "\n\n" + "\n".join(lines) + "\n"
+
+
+def _place(function: Any) -> tuple[str, str | None, str] | None:
+    """Return module, file (None: import the module) and attribute of a function; None when it cannot be found again.
+
+    A function of the test-suite is loaded from its file, since a test module is often not importable by its name. What
+    is built in says little about where it is from: it is looked for where such functions are usually used from.
+    """
+    qualname = getattr(function, "__qualname__", "")
+    if inspect.isfunction(function):
+        if not all(part.isidentifier() for part in qualname.split(".")):
+            return None
         file = inspect.getsourcefile(function)
-    except TypeError:  # built in
-        file = None
-    if file is None or "site-packages" in file:
-        found = f"__import__('importlib').import_module({module!r})"
-        return f"\n\n{name} = {found}.{qualname}\n"
-    return (
-        "\n\nimport importlib.util as _tritonforge_util\n"
-        f"_tritonforge_spec = _tritonforge_util.spec_from_file_location('_tritonforge_reference', {file!r})\n"
-        "_tritonforge_module = _tritonforge_util.module_from_spec(_tritonforge_spec)\n"
-        "_tritonforge_spec.loader.exec_module(_tritonforge_module)\n"
-        f"{name} = _tritonforge_module.{qualname}\n"
-    )
+        installed = file is None or "site-packages" in file or "dist-packages" in file
+        return function.__module__, None if installed else file, qualname
+    name = getattr(function, "__name__", "")
+    for module in ("torch", "torch.nn.functional", "torch.special", "torch.linalg", "torch.fft"):
+        if name and getattr(sys.modules.get(module), name, None) is function:
+            return module, None, name
+    return None
