@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
 from tritonforge.analysis import analyze
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.finding import BottleneckClass
-from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.kernel import FileAnalysis, Kernel
 from tritonforge.domain.launch import Launch, Scalar
 from tritonforge.domain.source import Edit, apply_edits
 from tritonforge.rewrite.protocol import Refusal, Task
@@ -139,9 +140,15 @@ def _edits(before: Mapping[str, str], texts: Mapping[str, str]) -> tuple[Edit, .
     )
 
 
+@lru_cache(maxsize=16)
+def _analysed(file: str, text: str) -> FileAnalysis:
+    # A search goes on from the same few texts again and again.
+    return analyze(text, file)
+
+
 def _same_kernel(kernel: Kernel, before: str, text: str) -> Kernel:
-    was = [k for k in analyze(before, kernel.file).kernels if k.name == kernel.name]
-    analysed = analyze(text, kernel.file)
+    was = [k for k in _analysed(kernel.file, before).kernels if k.name == kernel.name]
+    analysed = _analysed(kernel.file, text)
     now = [k for k in analysed.kernels if k.name == kernel.name]
     place = next((i for i, k in enumerate(was) if k.range == kernel.range), None)
     if analysed.errors or place is None or len(now) != len(was):

@@ -32,6 +32,11 @@ def _parsed(text: str) -> cst.Module:
 
 
 @lru_cache(maxsize=8)
+def _functions(text: str) -> tuple[cst.FunctionDef, ...]:
+    return tuple(functions_of(_parsed(text)))
+
+
+@lru_cache(maxsize=8)
 def _read(file: str, text: str) -> tuple[Source, Scopes]:
     source = Source(file, text)
     return source, Scopes(source.tree)
@@ -73,7 +78,7 @@ class KernelText:
             for n in self.scopes.nodes
             if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and n.name == node.name
         )
-        found = [f for f in functions_of(self.module) if f.name.value == node.name]
+        found = [f for f in _functions(self.text) if f.name.value == node.name]
         if len(found) != len(same):
             raise Refused(f"{self.kernel.name} cannot be told from others of its name")
         return found[same.index(node.lineno)]
@@ -186,13 +191,16 @@ def nodes_of(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
     Names of keywords and of attributes are left out: they read no variable.
     """
-    for child in node.children:
-        if isinstance(node, cst.Arg) and child is node.keyword:
-            continue
-        if isinstance(node, cst.Attribute) and child is node.attr:
-            continue
+    for child in _children(node):
         yield child
         yield from nodes_of(child)
+
+
+@lru_cache(maxsize=50_000)
+def _children(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
+    # libcst finds them by visiting all fields, and rewrites walk over one kernel many times. Nodes hash by identity.
+    left_out = node.keyword if isinstance(node, cst.Arg) else node.attr if isinstance(node, cst.Attribute) else None
+    return tuple(child for child in node.children if child is not left_out)
 
 
 def _names(node: cst.CSTNode) -> Iterator[cst.Name]:
