@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,6 @@ from tritonforge.domain.results import OptimizeResult
 if TYPE_CHECKING:
     from tritonforge.rewrite import Engine, Thinker
     from tritonforge.rewrite.llm.assistant import Assistant
-    from tritonforge.rewrite.llm.engine import LlmEngine
 
 
 @dataclass(frozen=True)
@@ -61,14 +60,13 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Engines:
-    """The engines of one run of the command."""
+    """The engines of one run of the command; searches may run side by side."""
 
     def __init__(self, name: str, assistant: Assistant | None, progress: Progress) -> None:
         """`assistant` is None where only rules are asked."""
         self._name = name
         self._assistant = assistant
         self._progress = progress
-        self._model: LlmEngine | None = None
 
     def begin(self, kernel: Kernel) -> tuple[Engine | Thinker, ...]:
         """Return the engines for one search; a model's limits begin anew."""
@@ -78,21 +76,26 @@ class Engines:
         if self._assistant is None:
             return rules
         # What an endpoint says is shown as it is, whatever brackets are in it.
-        self._model = self._assistant.engine(lambda text: self._progress.say(escape(f"{kernel.name}: {text}")))
-        return (*rules, self._model)
+        model = self._assistant.engine(lambda text: self._progress.say(escape(f"{kernel.name}: {text}")))
+        return (*rules, model)
 
-    async def finished(self, result: OptimizeResult, text: str) -> OptimizeResult:
-        """Return the result of the search that `begin` was called for, with what the model has to say.
+    async def finished(self, asked: Sequence[Engine | Thinker], result: OptimizeResult, text: str) -> OptimizeResult:
+        """Return the result of a search that `asked` these engines of `begin`, with what the model has to say.
 
         Raises:
             UsageError: when nothing but a model was asked, and it could not be.
         """
-        if self._assistant is None or self._model is None:
+        if self._assistant is None:
             return result
-        if self._name == "llm" and self._model.unavailable and not self._model.exchanges:
-            raise UsageError(f"{self._model.unavailable}.")
+        from tritonforge.rewrite.llm.engine import LlmEngine
+
+        model = next((one for one in asked if isinstance(one, LlmEngine)), None)
+        if model is None:
+            return result
+        if self._name == "llm" and model.unavailable and not model.exchanges:
+            raise UsageError(f"{model.unavailable}.")
         self._progress.say(f"{result.kernel.name}: the model sums up …")
-        return await self._assistant.finished(self._model, result, text)
+        return await self._assistant.finished(model, result, text)
 
     async def with_draft(self, file: Selected, kernel: Kernel, work: Awaitable[OptimizeResult]) -> OptimizeResult:
         """Do `work`; where no launch is known, let the model draft a spec for the user to read and put into the file.

@@ -197,16 +197,17 @@ async def _one(
         progress.say(f"{kernel.name}: {step.stage}{count} · {step.detail}{best}{thinking_words(step.thinking)}")
 
     judge = yardstick(session, ceilings=await ceilings_of(session, workspace.store))
+    asked = engines.begin(kernel)
     result = await search(
         subject,
         session,
         judge,
-        engines.begin(kernel),
+        asked,
         budget_s=budget,
         allow_slower=allow_slower,
         on_step=show,
     )
-    result = await engines.finished(result, subject.text)
+    result = await engines.finished(asked, result, subject.text)
     workspace.remember_pin(kernel, pin, result.launches)
     workspace.store.put_tuning(result)
     if reports is not None:
