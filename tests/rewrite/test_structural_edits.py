@@ -166,3 +166,20 @@ def test_that_there_is_nothing_to_rewrite_is_not_told():
     assert not set(said) & set(quiet)
     assert issubclass(NothingHere, Refusal)
     assert issubclass(Refused, Exception)
+
+
+def test_on_kernels_of_every_kind_rewrites_decline_or_make_python():
+    """The kernels of the gate's proof, which were written without a thought of these rewrites."""
+    folder = GOLDEN.parents[2] / "benchmarks" / "proof" / "kernels"
+    made = set()
+    for file in sorted(folder.glob("*.py")):
+        text = file.read_text()
+        for kernel in analyze(text, "before.py").kernels:
+            sizes = {p.name: 64 if p.name in kernel.tiles else 1000 for p in kernel.parameters if p.role != "pointer"}
+            task = task_of(text, {"kernel": kernel.name, "values": sizes, "grid": [4096]})
+            for rewrite in REWRITES:
+                for outcome in rewrites(rewrite, task):
+                    if not isinstance(outcome, Refusal):
+                        compile(outcome.task.texts["before.py"], file.name, "exec")
+                        made.add((rewrite.name, file.stem))
+    assert {("whole-row", "layer_norm"), ("several-rows", "rms_norm"), ("exp2-scale", "causal_attention")} <= made

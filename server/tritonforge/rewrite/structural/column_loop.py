@@ -304,6 +304,8 @@ class _Passes:
             first = id(statement) not in self.said
             self.said.add(id(statement))
             body.append(line.with_changes(leading_lines=[x for x in line.leading_lines if x.comment and first]))
+        if not self.length:
+            raise Refused("no access to the row is masked with its length")
         head = cst.parse_statement(f"for {variable} in range(0, {self.length}, {self.tile}):\n    pass\n")
         assert isinstance(head, cst.For)
         assert isinstance(head.body, cst.IndentedBlock)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
+import libcst as cst
+
 from tritonforge.analysis import analyze
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.finding import BottleneckClass
@@ -96,6 +98,8 @@ def rewrites(rewrite: Structural, task: Task) -> Iterator[Rewritten | Refusal]:
         yield NothingHere(f"{absent}.".replace("..", "."), rewrite.name)
     except Refused as refused:
         yield Refusal(f"{refused}.".replace("..", "."), rewrite.name)
+    except (cst.ParserSyntaxError, cst.CSTValidationError):
+        yield Refusal(f"what {rewrite.name} would make of {task.kernel.name} is no Python.", rewrite.name)
 
 
 def _rewritten(rewrite: Structural, task: Task, change: Change) -> Rewritten:
