@@ -8,6 +8,7 @@ from tritonforge.rewrite.engine import RuleEngine
 from tritonforge.rewrite.protocol import Engine, Refusal, Task, Thinker
 from tritonforge.rewrite.rules.launch_parameters import rewrite_launch
 from tritonforge.rewrite.space import parameter_space, proposals
+from tritonforge.rewrite.together import together
 
 __all__ = [
     "ChangedOnDisk",
@@ -22,6 +23,7 @@ __all__ = [
     "parameter_space",
     "proposals",
     "rewrite_launch",
+    "together",
     "unified_diff",
 ]
 

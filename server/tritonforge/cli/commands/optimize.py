@@ -147,11 +147,11 @@ async def _optimize(
     applied = apply_edits and failed != EXIT_INTERRUPTED
     # With several targets, the one source that is good on all of them is what is offered.
     across = [compared for compared, _ in matrix]
-    offered = [(one.best, file) for one, file in (matrix or results)]
+    offered = [(one.kernel.name, one.best, file) for one, file in (matrix or results)]
     if applied:
         _apply(offered, workspace)
     if diff_only:
-        for best, _ in offered:
+        for _, best, _ in offered:
             click.echo(best.diff if best else "", nl=False)
     else:
         sources = {file.analysis.file: file.text for file in files}
@@ -215,16 +215,22 @@ async def _one(
     return result
 
 
-def _apply(offered: Sequence[tuple[Suggestion | None, Selected]], workspace: Workspace) -> None:
+def _apply(offered: Sequence[tuple[str, Suggestion | None, Selected]], workspace: Workspace) -> None:
     """Write the suggestions; two kernels of one file are applied together, from the text that both were found on."""
-    from tritonforge.rewrite import apply_to_disk
+    from tritonforge.rewrite import apply_to_disk, together
 
-    by_file: dict[str, list[Suggestion]] = {}
+    by_file: dict[str, list[tuple[str, Suggestion]]] = {}
     texts: dict[str, str] = {}
-    for best, file in offered:
+    for kernel, best, file in offered:
         if best:
-            by_file.setdefault(file.analysis.file, []).append(best)
+            by_file.setdefault(file.analysis.file, []).append((kernel, best))
             texts[file.analysis.file] = file.text
     for name, found in by_file.items():
-        edits = tuple(dict.fromkeys(edit for best in found for edit in best.trial.candidate.edits))
+        edits, left = together([best.trial.candidate.edits for _, best in found])
         apply_to_disk(workspace.root, edits, {name: texts[name]})
+        for index in left:
+            kernel, _ = found[index]
+            warn(
+                f"{name}::{kernel}: not applied, because it changes what a suggestion before it has changed. "
+                f"Run tritonforge optimize {name}::{kernel} --apply again."
+            )
