@@ -1,8 +1,15 @@
 """What an editor shows from the source alone, before anything was compiled."""
 
+import re
+from pathlib import Path
+
 import pytest
 from lsp_client import LspError, capabilities
 
+from tritonforge.lsp import names
+from tritonforge.lsp.hover import _plain
+
+EXTENSION = Path(__file__).parents[2] / "vscode-extension" / "src"
 EMOJI = """\
 import triton
 import triton.language as tl
@@ -284,3 +291,14 @@ def test_parameters_that_cannot_be_read_are_answered_with_an_error(start):
         client.request("textDocument/telepathy", {})
     assert error.value.code == -32601
     assert client.pull(client.open("matmul.py"))["items"]
+
+
+def test_the_extension_has_every_command_that_a_lens_or_an_action_may_carry():
+    commands = (EXTENSION / "commands.ts").read_text()
+    listed = re.findall(r'^ *"(tritonforge\.\w+)",$', commands, re.MULTILINE)
+    own = re.findall(r'registerCommand\("(tritonforge\.\w+)"', (EXTENSION / "report" / "reports.ts").read_text())
+    assert sorted([*listed, *own]) == sorted(names.ALL)
+
+
+def test_what_a_source_or_a_model_wrote_is_no_link_and_no_picture_in_a_hover():
+    assert _plain("![x](https://a/?q) _b_ `c` <i>") == r"![x]\(https://a/?q) \_b\_ \`c\` &lt;i>"

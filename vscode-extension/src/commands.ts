@@ -10,6 +10,8 @@ const KERNEL_COMMANDS = [
   "tritonforge.writeLaunchSpec",
   "tritonforge.applySuggestion",
   "tritonforge.previewSuggestion",
+  "tritonforge.verifyCandidate",
+  "tritonforge.keepPortable",
 ];
 
 /** Commands of docs/editor.md that the server's lenses and other extensions may send. */

@@ -51,6 +51,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const python = new PythonCheck(session, board);
   const doctor = new DoctorReport(session, board, version);
   let needed = false;
+  let shownTarget = board.current.target;
   const checkPython = async (): Promise<void> => {
     await python.update();
     if (needed) {
@@ -116,6 +117,12 @@ export function activate(context: vscode.ExtensionContext): void {
       }
       if (change.affectsConfiguration(SECTION)) {
         refresh();
+      }
+    }),
+    board.onDidChange(({ target: now }) => {
+      if (now !== shownTarget) {
+        shownTarget = now;
+        void checkPython(); // another target may have another Python
       }
     }),
     // What was missing may have been installed in a terminal meanwhile.

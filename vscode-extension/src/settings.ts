@@ -46,7 +46,8 @@ function isFilledObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && Object.keys(value).length > 0;
 }
 
-function expand(text: string, folder: string | undefined): string {
+/** A path with `~` and, where there is a folder, `${workspaceFolder}` filled in. */
+export function expand(text: string, folder: string | undefined): string {
   const home = text === "~" || text.startsWith("~/") ? homedir() + text.slice(1) : text;
   return folder === undefined ? home : home.replaceAll("${workspaceFolder}", folder);
 }

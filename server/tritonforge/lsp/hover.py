@@ -184,5 +184,7 @@ def _cell(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    r"""Escape what Markdown would take for emphasis; names such as `__init__` must not become bold."""
-    return text.replace("\\", "\\\\").replace("_", "\\_").replace("*", "\\*").replace("<", "&lt;").replace("`", "\\`")
+    r"""Escape what Markdown would take for emphasis (as in `__init__`), a link or a picture."""
+    for sign in "\\_*`":
+        text = text.replace(sign, f"\\{sign}")
+    return text.replace("<", "&lt;").replace("](", "]\\(")

@@ -6,6 +6,7 @@ import { runProcess } from "../environment/run.js";
 import { advise, type Advice, type Remedy } from "../interpreter/advice.js";
 import { check, type Checked } from "../interpreter/check.js";
 import type { Session } from "../session.js";
+import { expand } from "../settings.js";
 import type { Board } from "./overview.js";
 
 const RECHECK_MILLISECONDS = 5000;
@@ -35,13 +36,16 @@ export class PythonCheck {
   async update(): Promise<void> {
     const { server, target } = this.board.current;
     // Not trusted, nothing is started: an interpreter may lie in the workspace. And one problem at a time is enough.
-    if (!vscode.workspace.isTrusted || server.kind !== "ready") {
+    // Before the target is known nothing is missing: kernels may run somewhere else, or in a Python of its own.
+    if (!vscode.workspace.isTrusted || server.kind !== "ready" || target === undefined) {
       this.board.setPython(undefined);
       return;
     }
-    const path = this.session.interpreter?.path;
+    const remote = (target.command ?? []).length > 0;
+    const own = remote ? undefined : target.python; // one over there cannot be looked at from here
+    const path = own ? expand(own, undefined) : this.session.interpreter?.path;
     const checked = path === undefined ? undefined : await this.look(path);
-    const advice = advise({ path, checked, platform, remote: (target?.command ?? []).length > 0 });
+    const advice = advise({ path, checked, platform, remote });
     this.board.setPython({ path, checked, advice });
   }
 

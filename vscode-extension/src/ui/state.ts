@@ -21,6 +21,8 @@ export interface Target {
   readonly target: string;
   readonly kind: "gpu" | "offline" | "unknown";
   readonly command?: readonly string[];
+  /** Its own Python, else the selected interpreter. */
+  readonly python?: string | null;
   readonly gpu?: string | null;
   readonly text?: string;
   readonly problem?: string | null;
