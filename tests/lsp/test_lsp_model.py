@@ -111,6 +111,38 @@ def test_whoever_does_not_agree_is_not_sent_anything(tmp_path, answer, kept):
     assert (assistant(later, tmp_path) is None) == kept
 
 
+def test_two_searches_that_begin_together_ask_once(tmp_path):
+    state = state_with(tmp_path, model.SEND, {"XDG_STATE_HOME": str(tmp_path / "state")})
+    snapshot = SimpleNamespace(root=tmp_path, path=tmp_path / "a.py", name="a.py")
+
+    async def ask():
+        return await asyncio.gather(*(model._agreed(state, snapshot.root, "gpt", "there", None) for _ in range(2)))
+
+    assert asyncio.run(ask()) == [True, True]
+    assert len(state.client.questions) == 1
+
+
+def test_a_search_that_is_cancelled_while_a_model_words_its_result_keeps_it():
+    class Slow:
+        async def words(self, *_):
+            self.asked.set()
+            await asyncio.Event().wait()
+
+        async def kept(self, _, result):
+            return result
+
+    async def run():
+        assistant = Slow()
+        assistant.asked = asyncio.Event()
+        searching = model.Searching((), assistant, object())
+        task = asyncio.create_task(searching.finished("the result", ""))
+        await assistant.asked.wait()
+        task.cancel()
+        return await task, searching.words
+
+    assert asyncio.run(run()) == ("the result", "")
+
+
 def test_without_a_model_or_trust_nobody_is_asked(tmp_path):
     environment = {"XDG_STATE_HOME": str(tmp_path / "state")}
     for state in (

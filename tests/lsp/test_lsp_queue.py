@@ -1,7 +1,9 @@
 """Jobs of one target take turns: in order, what a person asked for first, and nobody is left out."""
 
 import asyncio
+from types import SimpleNamespace
 
+from tritonforge.lsp import batch
 from tritonforge.lsp.client import Abilities
 from tritonforge.lsp.jobs import BACKGROUND, Jobs
 
@@ -159,3 +161,31 @@ def test_everything_ends_when_told_to_whatever_it_does():
         return [task.done() for task in tasks]
 
     assert all(asyncio.run(run()))
+
+
+def test_no_other_kernel_is_begun_once_a_job_about_several_is_cancelled():
+    """A search that is cancelled ends without an error: it keeps the best that it has verified."""
+    begun = []
+
+    async def run():
+        jobs = Jobs(Silent(), lambda: None)
+
+        async def read(uri):
+            return SimpleNamespace(kernel=lambda name: name)
+
+        async def search(state, snapshot, kernel, job, **_):
+            begun.append(kernel)
+            jobs.cancel(job.id)
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                asyncio.current_task().uncancel()
+
+        quiet = SimpleNamespace(offered=lambda *_: None, say=lambda _: None)
+        state = SimpleNamespace(jobs=jobs, read=read, facts=quiet, client=quiet)
+        subjects = [("file:///k.py", name) for name in "abc"]
+        job = jobs.start(lambda job: batch.run(state, job, subjects, search, allow_run=False), title="All")
+        return await job.task
+
+    assert asyncio.run(run()) == "1 kernel profiled. Cancelled before 2 more kernels"
+    assert begun == ["a"]

@@ -24,15 +24,19 @@ async def run(state: State, job: Job, subjects: Sequence[Subject], do: Work, *, 
     """Let `do` (`work.profile` or `work.optimize`) treat each kernel; returns the outcome in one line.
 
     With `allow_run`, what a kernel's file offers, else a test or program that gets to it, is run to record launches.
-    The first kernel that finds the target unreachable ends it all: the others would fare no better.
+    The first kernel that finds the target unreachable ends it all: the others would fare no better. A search that is
+    cancelled ends with the best so far; no other kernel is begun after it.
     """
-    done = faster = 0
+    done = faster = left = 0
     unknown: list[str] = []
     failed: list[str] = []
     for number, subject in enumerate(subjects, 1):
         name = subject[1]
+        if job.cancelled:
+            left = len(subjects) - number + 1
+            break
         state.jobs.turn_to(job, subject, f"{number}/{len(subjects)} · {name} · ")
-        snapshot = await asyncio.to_thread(state.look_at, subject[0])
+        snapshot = await state.read(subject[0])
         kernel = snapshot.kernel(name) if snapshot is not None else None
         if snapshot is None or kernel is None:
             failed.append(f"{name}: it is not there any more")
@@ -50,7 +54,7 @@ async def run(state: State, job: Job, subjects: Sequence[Subject], do: Work, *, 
             done += 1
             offer = state.facts.offered(*subject)
             faster += offer is not None and offer.id == job.id
-    return _outcome(done, faster if do is work.optimize else None, unknown, failed)
+    return _outcome(done, faster if do is work.optimize else None, unknown, failed, left)
 
 
 async def _allowed(state: State, snapshot: Snapshot, kernel: Kernel, job: Job) -> tuple[bool, Way | None]:
@@ -62,7 +66,7 @@ async def _allowed(state: State, snapshot: Snapshot, kernel: Kernel, job: Job) -
     return False, next((way for way in ways if way.alone), None)
 
 
-def _outcome(done: int, faster: int | None, unknown: Sequence[str], failed: Sequence[str]) -> str:
+def _outcome(done: int, faster: int | None, unknown: Sequence[str], failed: Sequence[str], left: int) -> str:
     what = "profiled" if faster is None else "searched"
     parts = [f"{wording.plural(done, 'kernel')} {what}"]
     if faster is not None:
@@ -71,6 +75,8 @@ def _outcome(done: int, faster: int | None, unknown: Sequence[str], failed: Sequ
         parts.append(f"no launch is known of {_names(unknown)}")
     if failed:
         parts.append(f"not done: {'; '.join(failed[:_MOST_NAMED])}{_more(failed)}")
+    if left:
+        parts.append(f"cancelled before {wording.plural(left, 'more kernel')}")
     return ". ".join(part[:1].upper() + part[1:] for part in parts)
 
 

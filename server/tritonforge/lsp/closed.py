@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from pathlib import Path
 
 from tritonforge.analysis import analyze
@@ -22,8 +23,39 @@ def text_of(path: Path) -> str | None:
         return None
 
 
+_KEPT = 8
+
+
+class ClosedFiles:
+    """Snapshots of files that are not open, kept while these stay as they are: a report asks again and again."""
+
+    def __init__(self, workspaces: Workspaces, encoding: str) -> None:
+        """Begin with none; positions are counted in `encoding`."""
+        self._workspaces = workspaces
+        self._encoding = encoding
+        self._kept: OrderedDict[str, tuple[object, Snapshot]] = OrderedDict()
+
+    def snapshot(self, uri: str) -> Snapshot | None:
+        """Return a snapshot of the file at `uri` as it is on disk; None when there is none that can be read."""
+        path = path_of(uri)
+        try:
+            found = path.stat() if path is not None else None
+        except (OSError, ValueError):
+            return None
+        if path is None or found is None:
+            return None
+        stamp = (found.st_mtime_ns, found.st_size, found.st_ino, *self._workspaces.place(path, uri))
+        kept = self._kept.pop(uri, None)
+        snapshot = kept[1] if kept and kept[0] == stamp else snapshot_of(uri, self._workspaces, self._encoding)
+        if snapshot is not None:
+            self._kept[uri] = stamp, snapshot
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return snapshot
+
+
 def snapshot_of(uri: str, workspaces: Workspaces, encoding: str) -> Snapshot | None:
-    """Return a snapshot of the file at `uri` as it is on disk; None when there is none that can be read."""
+    """Return a snapshot of the file at `uri` as it is on disk, read anew; None when there is none that can be read."""
     path = path_of(uri)
     text = text_of(path) if path is not None else None
     if path is None or text is None:

@@ -139,6 +139,7 @@ def verify(state: State, given: Mapping[str, Any]) -> Answer:
 def keep_portable(state: State, given: Mapping[str, Any]) -> Answer:
     """Apply a suggestion as one more choice of an autotuner, once that text has passed the gate, too."""
     snapshot, kernel, offer = _offered(state, given)
+    _trusted(state)
     if offer.portable is None:
         raise _wrong(f"What was suggested for {kernel.name} cannot be left to @triton.autotune.")
 

@@ -5,6 +5,7 @@ Not in the workspace: whoever hands out a workspace could hand out the consent w
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -25,6 +26,8 @@ class Consents:
         )
         self._path = Path(home) / "tritonforge" / FILE
         self._given: dict[str, bool] = {}
+        self.turn = asyncio.Lock()
+        """Held by whoever asks."""
 
     def asked(self, root: Path, endpoint: str) -> bool | None:
         """Return what the user said of sending code of a workspace to an endpoint; None when never asked."""

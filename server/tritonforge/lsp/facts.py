@@ -150,14 +150,6 @@ class Facts:
         self._offers.pop((uri, kernel), None)
         self.generation += 1
 
-    def forget(self) -> None:
-        """Forget everything."""
-        self._kernels.clear()
-        self._offers.clear()
-        self._words.clear()
-        self._searches.clear()
-        self.generation += 1
-
 
 def _with_heat(now: tuple[LaunchFacts, ...], before: tuple[LaunchFacts, ...]) -> tuple[LaunchFacts, ...]:
     """Keep the heat of an earlier profile of the same launch, unless there is a newer one."""

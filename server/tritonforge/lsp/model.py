@@ -42,7 +42,13 @@ class Searching:
         """Keep what was asked, and have the result put into plain words."""
         if self.assistant is None or self.model is None:
             return result
-        self.words = await self.assistant.words(self.model, result, text)
+        try:
+            self.words = await self.assistant.words(self.model, result, text)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None:
+                raise
+            task.uncancel()  # the search is over, and what it found is kept: only its words are not waited for
         return await self.assistant.kept(self.model, result)
 
 
@@ -92,6 +98,11 @@ async def _assistant(state: State, snapshot: Snapshot, job: Job | None) -> Assis
 
 async def _agreed(state: State, root: Path, model: str, endpoint: str, job: Job | None) -> bool:
     """Tell whether the user agrees that code of a workspace is sent to an address; ask where that is not known."""
+    async with state.consents.turn:  # two searches that begin together ask once
+        return await _answer(state, root, model, endpoint, job)
+
+
+async def _answer(state: State, root: Path, model: str, endpoint: str, job: Job | None) -> bool:
     known = await asyncio.to_thread(state.consents.asked, root, endpoint)
     if known is not None:
         return known

@@ -6,7 +6,7 @@ What the features need is imported when the first one is asked for: `initialize`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -220,6 +220,16 @@ def _command(server: Server, name: str) -> Callable[..., Any]:
     def run(*arguments: Any) -> Any:
         from tritonforge.lsp.commands import COMMANDS, argument
 
-        return COMMANDS[name](server.state, argument(arguments))
+        given, state = argument(arguments), server.state
+        uri = given.get("uri")
+        if not isinstance(uri, str) or not uri.endswith(".py") or state.snapshot(uri) is not None:
+            return COMMANDS[name](state, given)
+
+        async def read_first() -> Any:
+            await state.read(uri)
+            answer = COMMANDS[name](state, given)
+            return await answer if isinstance(answer, Awaitable) else answer
+
+        return read_first()
 
     return run

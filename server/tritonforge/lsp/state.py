@@ -12,7 +12,7 @@ from tritonforge.config import Settings
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import Kernel, RunnableEntry
 from tritonforge.lsp.client import Client
-from tritonforge.lsp.closed import snapshot_of
+from tritonforge.lsp.closed import ClosedFiles
 from tritonforge.lsp.consents import Consents
 from tritonforge.lsp.diagnostics import diagnostics
 from tritonforge.lsp.documents import Documents, Snapshot, path_of
@@ -61,6 +61,7 @@ class State:
         self.kernels = KernelList()
         self.verdicts = Verdicts()
         self.workspaces = Workspaces(self._warn_once)
+        self._closed = ClosedFiles(self.workspaces, encoding)
         self.sessions = Sessions()
         self.reports = Reports()
         self.consents = Consents()
@@ -79,7 +80,12 @@ class State:
     def look_at(self, uri: str) -> Snapshot | None:
         """Return a document as it is now; as it is on disk where it is not open. None where there is no such file."""
         found = self.snapshot(uri)
-        return found if found is not None else snapshot_of(uri, self.workspaces, self.documents.encoding)
+        return found if found is not None else self._closed.snapshot(uri)
+
+    async def read(self, uri: str) -> Snapshot | None:
+        """Return what `look_at` does; a file that is not open is read and analysed in a thread."""
+        found = self.snapshot(uri)
+        return found if found is not None else await asyncio.to_thread(self._closed.snapshot, uri)
 
     def settings(self, root: Path) -> Settings:
         """Return the settings of a workspace as they are now."""
