@@ -8,6 +8,7 @@ from lsp_client import LspError, capabilities
 
 from tritonforge.domain.candidate import Suggestion, Trial
 from tritonforge.lsp.facts import Offer
+from tritonforge.lsp.notebooks import python_of
 from tritonforge.rewrite.rules.launch_parameters import rewrite_launch
 
 NOTEBOOK = "nb.ipynb"
@@ -127,6 +128,30 @@ def test_cells_may_be_put_in_taken_out_edited_and_closed(start):
     gone = {"notebookDocument": {"uri": notebook.uri}, "cellTextDocuments": [{"uri": cell} for cell in notebook.cells]}
     client.notify("notebookDocument/didClose", gone)
     assert codes(client, notebook.cells[2]) == []
+
+
+def test_a_cell_that_is_split_takes_its_findings_along(start):
+    client = start()
+    notebook = Notebook(client)
+    before = client.pull(notebook.cells[2])
+    assert before["items"]
+    head, tail = KERNEL.split("\n", 1)
+    notebook.insert(3, tail)
+    notebook.write(2, head)
+    now = client.request(
+        "textDocument/diagnostic",
+        {"textDocument": {"uri": notebook.cells[2]}, "previousResultId": before["resultId"]},
+    )
+    assert (now["kind"], now["items"]) == ("full", [])
+    assert codes(client, notebook.cells[3]) == [(d["code"], d["range"]["start"]["line"] - 1) for d in before["items"]]
+
+
+@pytest.mark.parametrize(
+    "cell", ["x = (\n    a\n    % n\n)\nassert (\n    a\n    != n\n)", "!ls\n%time 1\n  %matplotlib inline\nx?\n?x"]
+)
+def test_a_line_that_goes_on_with_an_operator_is_no_magic(cell):
+    magic = cell.startswith("!")
+    assert python_of(cell) == ("#ls\n#time 1\n  #matplotlib inline\n#?\n#x" if magic else cell)
 
 
 def test_a_client_that_cannot_pull_gets_them_pushed_cell_by_cell(start):

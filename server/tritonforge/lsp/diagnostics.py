@@ -124,8 +124,9 @@ def report(
     """Answer a pull; what has not changed since the client's `previous` result is not sent again."""
     if snapshot is None or settings is None:
         return types.RelatedFullDocumentDiagnosticReport(items=[])
-    # The settings' own identity would do, but a hash of what they select is shorter and survives a restart.
-    chosen = hash((settings.select, settings.ignore, settings.per_file_ignores))
+    # The settings' own identity would do, but a hash of what they select is shorter and survives a restart. A cell that
+    # is split in two leaves the notebook's text as it is.
+    chosen = hash((settings.select, settings.ignore, settings.per_file_ignores, snapshot.cells))
     result = f"{snapshot.content[:16]}-{facts.generation}-{chosen & 0xFFFFFFFF:x}"
     if previous == result:
         return types.RelatedUnchangedDocumentDiagnosticReport(result_id=result)

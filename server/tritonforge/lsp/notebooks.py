@@ -16,7 +16,8 @@ from lsprotocol import types
 
 from tritonforge.lsp.positions import PositionedText, lines_of
 
-_MAGIC = re.compile(r"[ \t]*(%|!|\?)")
+_MAGIC = re.compile(r"[ \t]*(%(?=\S)|!(?!=)|\?)")
+"""Not a line that goes on with an operator, as formatters write them: `% n`, `!= n`."""
 _HELP = re.compile(r"\s*[\w.*]+\?{1,2}\s*$")
 _PYTHON_CELLS = frozenset({"time", "timeit", "capture", "prun", "memit", "mprun", "lprun"})
 """Cell magics whose cell is Python all the same."""
@@ -158,7 +159,7 @@ def _combine(cells: Sequence[tuple[str, int, PositionedText]], encoding: str) ->
     for uri, version, positions in cells:
         text = python_of(positions.text)
         # An empty line more than the cell has, so that each begins on a line of its own.
-        text = f"{text}\r\n" if text.endswith("\r\n") else f"{text}\n"
+        text = f"{text}\r\n" if text.endswith(("\r\n", "\r")) else f"{text}\n"
         lines = len(positions.starts)
         parts.append(text)
         placed.append(Cell(uri, version, line, line + lines))
