@@ -1,9 +1,14 @@
 """The list of all kernels, jobs about several, and suggestions as a diff editor shows them."""
 
 import contextlib
+import sqlite3
 
 import pytest
 from lsp_client import LspError
+
+from tritonforge.lsp.closed import ClosedFiles
+from tritonforge.lsp.workspaces import Workspaces
+from tritonforge.store.schema import APPLICATION_ID
 
 UNTRUSTED = {"trusted": False}
 NOTEBOOK = ("%time 1\nimport triton", "@triton.jit\ndef cell_kernel(p):\n    pass")
@@ -87,6 +92,38 @@ def test_listing_can_be_cancelled_and_a_file_that_is_no_python_loses_nothing_els
     with contextlib.suppress(LspError):  # it may have been answered before the cancellation arrived
         client.end(number)
     assert "matmul_kernel" in listed(client)
+
+
+def test_a_store_is_not_opened_before_the_workspace_is_trusted_and_one_of_a_newer_version_hides_no_kernel(
+    start, folder
+):
+    (folder / ".tritonforge").mkdir()
+    path = folder / ".tritonforge" / "store.sqlite3"
+    path.write_bytes(b"no database")
+    client = start(UNTRUSTED)
+    assert "matmul_kernel" in listed(client)
+    assert {one.name: one.read_bytes() for one in path.parent.iterdir()} == {path.name: b"no database"}
+    path.unlink()
+    with contextlib.closing(sqlite3.connect(path)) as store:
+        store.execute("PRAGMA user_version = 9999")
+        store.execute("CREATE TABLE later (x)")
+        store.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    client = start({"target": "offline"})
+    assert listed(client)["matmul_kernel"]["known"] is None
+    assert client.command("describeTarget")["problem"] is None
+
+
+def test_a_file_that_is_not_open_is_analysed_once_as_long_as_it_stays_as_it_is(folder):
+    files, path = ClosedFiles(Workspaces(pytest.fail), "utf-16"), folder / "matmul.py"
+    first = files.snapshot(path.as_uri())
+    assert first.kernel("matmul_kernel") is not None
+    assert files.snapshot(path.as_uri()) is first
+    path.write_text("# one line more\n" + first.text)
+    assert files.snapshot(path.as_uri()).kernel("matmul_kernel").range.start.line == (
+        first.kernel("matmul_kernel").range.start.line + 1
+    )
+    path.unlink()
+    assert files.snapshot(path.as_uri()) is None
 
 
 def test_wrong_arguments_are_answered_with_a_sentence(start):

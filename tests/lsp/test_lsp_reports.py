@@ -73,11 +73,16 @@ class Server:
     def __init__(self, monkeypatch, *answers, trusted=True):
         self.options = SimpleNamespace(trusted=trusted)
         self.facts = Facts()
-        self.jobs = SimpleNamespace(about=lambda _: None, start=lambda look, **_: self.waiting.append(look))
+        self.jobs = SimpleNamespace(about=lambda _: None, start=self.start)
         self.client = SimpleNamespace(refresh=lambda **_: self.refreshed.append(True))
         self.waiting, self.refreshed, self.answers = [], [], list(answers)
         self.reports = Reports()
         monkeypatch.setattr("tritonforge.lsp.work.listings", self.listings)
+
+    def start(self, look, **_):
+        self.waiting.append(look)
+        self.task = SimpleNamespace(done=lambda: False)
+        return SimpleNamespace(task=self.task)
 
     async def listings(self, *_):
         answer = self.answers.pop(0)
@@ -112,6 +117,19 @@ def test_listings_are_read_once_by_a_job_that_ends_with_a_refresh(monkeypatch):
         assert not answer["pending"]
         assert "tt.store %0, %1" in answer["html"]
         assert server.waiting == []
+
+    asyncio.run(tell())
+
+
+def test_a_job_that_is_cancelled_before_it_begins_is_begun_again_when_asked_next(monkeypatch):
+    async def tell():
+        server = Server(monkeypatch, TTIR)
+        assert (await server.show(FACTS))["pending"]
+        server.waiting.clear()
+        server.task.done = lambda: True
+        assert (await server.show())["pending"]
+        await server.run()
+        assert not (await server.show())["pending"]
 
     asyncio.run(tell())
 

@@ -123,7 +123,7 @@ def _in_cell(kernel: Listed, cells: Layout) -> Listed:
 def _stamps(state: State, folder: Path) -> dict[Path, Stamp]:
     """Return the files under a folder that mention Triton."""
     root, _ = state.workspaces.place(folder / "_", "")
-    index = state.workspaces.of(root).index()
+    index = state.workspaces.of(root).index(trusted=state.options.trusted)
     paths = ((root / name, stamp) for name, stamp in index.triton_files().items())
     return {path: stamp for path, stamp in paths if path.is_relative_to(folder)}
 

@@ -67,7 +67,7 @@ class Reports:
     def __init__(self) -> None:
         """Begin with nothing read."""
         self._read: OrderedDict[tuple[object, ...], _Read] = OrderedDict()
-        self._reading: set[tuple[object, ...]] = set()
+        self._reading: dict[tuple[object, ...], Job] = {}
         self._files: OrderedDict[tuple[object, ...], _File] = OrderedDict()
         self._turn = asyncio.Lock()
 
@@ -105,18 +105,19 @@ class Reports:
             return found
         if stale or snapshot.path is None or not state.options.trusted:
             return _Read({}, {}, CHANGED if stale else UNTRUSTED)
-        if key not in self._reading:
-            self._reading.add(key)
+        reading = self._reading.get(key)
+        # A job that is cancelled before its first step ends without having taken it.
+        if reading is None or reading.task is None or reading.task.done():
 
             async def look(job: Job) -> str:
                 try:
                     self._keep(key, await _read(state, snapshot, facts, launches, job))
                 finally:
-                    self._reading.discard(key)
+                    self._reading.pop(key, None)
                     state.client.refresh(diagnostics=False)
                 return ""
 
-            state.jobs.start(look, title=None, subject=(snapshot.uri, ""), priority=BACKGROUND)
+            self._reading[key] = state.jobs.start(look, title=None, subject=(snapshot.uri, ""), priority=BACKGROUND)
         return None
 
     def _keep(self, key: tuple[object, ...], read: _Read) -> None:

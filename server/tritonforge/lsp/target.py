@@ -75,7 +75,10 @@ async def describe(state: State, root: Path) -> dict[str, Any]:
 async def _remembered(state: State, root: Path, target: Target, *, automatic: bool) -> TargetInfo | None:
     from tritonforge.jobs.known import KnownTargets
 
-    store = await asyncio.to_thread(state.workspaces.of(root).store)
+    try:
+        store = await asyncio.to_thread(state.workspaces.of(root).store)
+    except UsageError:
+        return None  # a newer TritonForge wrote it; jobs say so
     described = await KnownTargets(store).recall(target)
     return _info(target, described, automatic=automatic) if described is not None else None
 

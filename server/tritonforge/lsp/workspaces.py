@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tritonforge.config import Settings, load, workspace_name, workspace_root
 from tritonforge.config.workspace import MARKERS
+from tritonforge.domain.errors import UsageError
 from tritonforge.lsp.options import Options
 from tritonforge.store import Store, open_store
 from tritonforge.store.place import FILE, FOLDER
@@ -27,6 +30,8 @@ class Workspace:
         self._told: set[str] = set()
         self._store: Store | None = None
         self._index: WorkspaceIndex | None = None
+        self._remembering = False
+        self._opening = threading.RLock()  # jobs and questions ask from threads of their own
 
     def settings(self, options: Options) -> Settings:
         """Return the settings as they are now: two `stat` calls when nothing has changed."""
@@ -46,16 +51,25 @@ class Workspace:
         Raises:
             UsageError: when a newer TritonForge wrote it.
         """
-        if self._store is None:
-            self._store = open_store(self.root)
-        return self._store
+        with self._opening:
+            if self._store is None:
+                self._store = open_store(self.root)
+            return self._store
 
-    def index(self) -> WorkspaceIndex:
-        """Return what finds out which tests and programs get to a kernel; it reads nothing before it is asked."""
-        if self._index is None:
-            # Opening a file leaves nothing in its folder: what was seen is kept where a store is there already.
-            self._index = WorkspaceIndex(self.root, self.store() if self.has_store else None)
-        return self._index
+    def index(self, *, trusted: bool = True) -> WorkspaceIndex:
+        """Return what finds out which tests and programs get to a kernel; it reads nothing before it is asked.
+
+        Not `trusted`, a store that the workspace brings along is not opened for it.
+        """
+        with self._opening:
+            if self._index is None or (trusted and not self._remembering):
+                store, self._remembering = None, trusted
+                # Opening a file leaves nothing in its folder: what was seen is kept where a store is there already.
+                if trusted and self.has_store:
+                    with contextlib.suppress(UsageError):  # a newer TritonForge wrote it
+                        store = self.store()
+                self._index = WorkspaceIndex(self.root, store)
+            return self._index
 
     @property
     def has_store(self) -> bool:
