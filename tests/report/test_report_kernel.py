@@ -194,6 +194,12 @@ def test_every_line_of_the_kernel_is_a_row_and_every_row_of_a_listing_names_line
     assert text.startswith("45 %"), "the share of samples of the instruction itself"
 
 
+def test_a_form_feed_above_a_kernel_moves_no_line():
+    report = replace(searched(), text=samples.SOURCE.replace("import", "\f\u2028import", 1))
+    (row,) = (text for attrs, text in Parsed(page(report)).all(role="option") if attrs.get("id") == "k0-0-7")
+    assert row.startswith("7def matmul_kernel(")
+
+
 def test_heat_stands_at_its_line_with_the_reasons_and_where_it_comes_from():
     parsed = Parsed(page(profiled()))
     row, text = parsed.one(id="k0-0-11")

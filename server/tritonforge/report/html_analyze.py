@@ -125,7 +125,7 @@ def _compared(assessments: Sequence[Assessment]) -> Iterator[str]:
 
 def _sources(analyzed: AnalyzedKernel, source: str) -> Iterator[str]:
     """Yield the kernel's source: with the heat of the first compilation at once, with the others' behind a fold."""
-    texts = source.splitlines()
+    texts = wording.source_lines(source)
     heated = [one for one in analyzed.assessments if one.heat]
     if not texts:
         yield from _findings(analyzed.findings)

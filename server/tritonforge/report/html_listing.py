@@ -43,7 +43,7 @@ def _workspace(
 
 
 def _source(kernel: Kernel, text: str, heat: Mapping[int, LineHeat], key: str, *, measured: bool) -> Iterator[str]:
-    texts = text.splitlines()
+    texts = wording.source_lines(text)
     before = None
     for number in _shown(kernel, heat, len(texts)):
         if before is not None and number > before + 1:

@@ -99,7 +99,7 @@ def source_excerpt(
     source: str, lines: Sequence[int], *, around: int = 0, marked: Sequence[int] = (), width: int = 96
 ) -> list[Line]:
     """Return the numbered source `lines` with `around` lines of context; gaps show as ⋮, `marked` lines stand out."""
-    texts = source.splitlines()
+    texts = wording.source_lines(source)
     wanted = sorted(
         {n for at in lines for n in range(at - around, at + around + 1) if 1 <= n <= len(texts)},
     )

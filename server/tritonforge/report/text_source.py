@@ -34,7 +34,7 @@ def source_with_heat(
         marked: lines that a bottleneck or a finding points at: they are kept, and stand out.
         rows: up to how many lines it is shown whole.
     """
-    texts = source.splitlines()
+    texts = wording.source_lines(source)
     shown = _body(kernel, texts)
     if not shown:
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Config, Entries, Items, Launch, Scalar, Symbol, Tensor, Value
@@ -10,6 +11,7 @@ from tritonforge.domain.profile import TargetInfo
 from tritonforge.domain.provenance import Evidence
 
 _NO_VALUE = "—"
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 _STALLS = {
@@ -206,3 +208,9 @@ def _contiguous(tensor: Tensor) -> bool:
             return False
         expected *= extent
     return True
+
+
+def source_lines(source: str) -> list[str]:
+    """Cut Python source into lines as its parser counts them: `splitlines` also breaks at form feeds and U+2028."""
+    lines = _LINE_END.split(source)
+    return lines if lines[-1] else lines[:-1]
