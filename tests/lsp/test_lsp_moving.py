@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import random
 from pathlib import Path
 
@@ -122,3 +123,23 @@ def test_a_moved_edit_changes_the_same_code_or_nothing(seed):
     assert apply_edits(after, moved) == with_extra(wanted)
     changed = after.replace(lines[touched], lines[touched].replace("BLOCK_M", "BLOCK_Q"))
     assert moved_edits((edit,), before, changed) is None
+
+
+def test_renamed_copies_of_one_function_keep_their_lines_and_nothing_long_is_compared_pair_by_pair(monkeypatch):
+    def copies(name, count=60):
+        body = [f"    x{n} = tl.load(a + {n})" for n in range(40)]
+        return "\n".join(line for n in range(count) for line in (f"def {name}{n}(a):", *body, "", ""))
+
+    matcher, compared = difflib.SequenceMatcher, []
+
+    def counted(_, old, new, **options):
+        compared.append(len(old) * len(new))
+        return matcher(None, old, new, **options)
+
+    monkeypatch.setattr(difflib, "SequenceMatcher", counted)
+    before, after = copies("kernel"), copies("renamed")
+    assert [moved_line(line, before, after) for line in (1, 2, 41, 44, 45)] == [None, 2, 41, None, 45]
+    repeated = ["\n".join("    acc += 1" if n % 2 else f"    {name}{n} = 1" for n in range(3000)) for name in "ab"]
+    moved_line(2, *repeated)
+    # One call of a thousand by a thousand lines takes seconds, with every keystroke.
+    assert sum(compared) <= 2500
