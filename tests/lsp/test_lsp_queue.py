@@ -104,6 +104,29 @@ def test_what_a_person_asked_for_goes_before_the_background_and_interrupts_it():
     assert not waiting.preempted
 
 
+def test_what_is_interrupted_tidies_up_undisturbed_however_many_wait():
+    tidy = []
+
+    async def run():
+        queue = Queue()
+
+        async def behind(job):
+            async with queue.jobs.turn("target", job):
+                try:
+                    await asyncio.sleep(60)
+                finally:
+                    await asyncio.sleep(0.01)
+                    tidy.append(True)
+
+        job = queue.jobs.start(behind, title=None, priority=BACKGROUND)
+        await asyncio.sleep(0.01)
+        await queue.all(job, queue.start("one"), queue.start("two"))
+        return queue
+
+    assert asyncio.run(run()).order == ["one", "two"]
+    assert tidy == [True]
+
+
 def test_what_fails_or_is_cancelled_hands_the_target_on():
     async def run():
         queue = Queue()

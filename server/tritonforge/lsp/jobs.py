@@ -205,9 +205,11 @@ class _Turn:
         if turns.holder is None and not turns.waiting:
             turns.holder = job
             return
-        if turns.holder is not None and turns.holder.priority > job.priority and turns.holder.task is not None:
-            turns.holder.cancelled = turns.holder.preempted = True
-            turns.holder.task.cancel()
+        holder = turns.holder
+        # One that is being cancelled already is on its way; a second time would break off what it still tidies up.
+        if holder is not None and holder.priority > job.priority and holder.task is not None and not holder.cancelled:
+            holder.cancelled = holder.preempted = True
+            holder.task.cancel()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         turns.waiting.append((job.priority, next(turns.order), future, job))
         job.waiting_for_turn = True
