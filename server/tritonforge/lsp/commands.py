@@ -113,13 +113,13 @@ def preview(state: State, given: Mapping[str, Any]) -> Answer:
         raise _wrong(str(error)) from error
 
 
-def verify(state: State, given: Mapping[str, Any]) -> Answer:
+async def verify(state: State, given: Mapping[str, Any]) -> Answer:
     """Judge another version of a kernel; with `jobId` alone, return the verdict of an earlier check."""
     if "jobId" in given:
         return state.verdicts.of(_text(given, "jobId"))
     snapshot, kernel = _runnable(state, given)
     try:
-        candidate = verifying.version(state, snapshot, kernel, given)
+        candidate = await verifying.version(state, snapshot, kernel, given)
     except UsageError as error:
         raise _wrong(str(error)) from error
 

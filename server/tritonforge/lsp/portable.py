@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from tritonforge.analysis import analyze
@@ -45,7 +46,8 @@ async def keep(state: State, snapshot: Snapshot, offer: Offer, job: Job) -> str:
     if kernel is None or edits is None:
         raise UsageError(f"The code of {offer.kernel.name} has changed since it was optimized.", "Run Optimize again.")
     text = apply_edits(snapshot.text, edits)
-    found = next((one for one in analyze(text, snapshot.file).kernels if one.name == kernel.name), None)
+    kernels = (await asyncio.to_thread(analyze, text, snapshot.file)).kernels
+    found = next((one for one in kernels if one.name == kernel.name), None)
     if found is None:
         raise UsageError(f"The autotuned form of {kernel.name} cannot be read.")
     async with work.subject(state, snapshot, kernel, job, allow_run=False) as (session, subject):

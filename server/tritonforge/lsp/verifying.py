@@ -57,7 +57,7 @@ class Verdicts:
         return {"verdict": None if found is None else verdict_json(found)}
 
 
-def version(state: State, snapshot: Snapshot, kernel: Kernel, given: Mapping[str, Any]) -> Version:
+async def version(state: State, snapshot: Snapshot, kernel: Kernel, given: Mapping[str, Any]) -> Version:
     """Read the candidate that a command names: `text`, or `file` (a path or URI; as it stands in the editor).
 
     `candidate` names its kernel where that has another name.
@@ -77,7 +77,7 @@ def version(state: State, snapshot: Snapshot, kernel: Kernel, given: Mapping[str
     else:
         raise UsageError("A candidate is needed.", 'Give either "text" or "file".')
     name = given.get("candidate") or kernel.name
-    kernels = analyze(text, snapshot.file).kernels
+    kernels = (await asyncio.to_thread(analyze, text, snapshot.file)).kernels
     found = next((one for one in kernels if one.name == name), None)
     if found is None:
         defined = ", ".join(one.name for one in kernels)

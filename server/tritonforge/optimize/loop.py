@@ -156,7 +156,7 @@ async def _assess_original(search: Search) -> str:
 
 async def _round(search: Search, gate: Gate) -> str:
     """Propose, compile, rank, and keep the most promising attempt that passes the gate."""
-    proposed = propose(search)
+    proposed = await propose(search)
     if not proposed:
         return "nothing improved" if search.attempts else "there is nothing to try"
     await compile_all(search, proposed)

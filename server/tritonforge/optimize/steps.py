@@ -10,14 +10,14 @@ from statistics import median
 from typing import Protocol
 
 from tritonforge.diagnosis.assessment import assess
-from tritonforge.domain.candidate import Suggestion
+from tritonforge.domain.candidate import Candidate, Suggestion, Trial
 from tritonforge.jobs import JobError
 from tritonforge.optimize.search import Attempt, Search
 from tritonforge.optimize.tasks import attempt_of, base_for_rules, task_of, trials_on
 from tritonforge.prediction.model import RELATIVE_LOWEST
 from tritonforge.profiling.measuring import FINAL_SAMPLES, SEARCH_SAMPLES, Samples, measure
 from tritonforge.profiling.statistics import ratio_interval, summarise
-from tritonforge.rewrite import Refusal, unified_diff
+from tritonforge.rewrite import Engine, Refusal, Task, unified_diff
 from tritonforge.verify import Gate
 from tritonforge.workload.launches import to_launch
 
@@ -29,16 +29,19 @@ MEASURED_AT_ONCE = 8
 MEASURED_PER_ROUND = 16
 
 
-def propose(search: Search) -> list[Attempt]:
-    """Ask the engines for versions that were not tried yet; remember what they decline."""
+async def propose(search: Search) -> list[Attempt]:
+    """Ask the engines for versions that were not tried yet; remember what they decline.
+
+    They work beside the event loop: to rewrite and to analyse a large file takes seconds, and an editor goes on asking.
+    """
     base = base_for_rules(search)
-    task = task_of(search, base)
+    task = await asyncio.to_thread(task_of, search, base)
     if task is None:
         return []
     trials = trials_on(search, base)
     fresh: list[Attempt] = []
     for engine in search.engines:
-        for proposal in engine.propose(task, trials):
+        for proposal in await asyncio.to_thread(_proposals, engine, task, trials):
             if isinstance(proposal, Refusal):
                 if proposal.reason not in search.refusals:
                     search.refusals.append(proposal.reason)
@@ -47,6 +50,10 @@ def propose(search: Search) -> list[Attempt]:
             if attempt is not None:
                 fresh.append(attempt)
     return fresh
+
+
+def _proposals(engine: Engine, task: Task, trials: Sequence[Trial]) -> list[Candidate | Refusal]:
+    return list(engine.propose(task, trials))
 
 
 async def compile_all(search: Search, attempts: Sequence[Attempt]) -> None:
@@ -71,7 +78,7 @@ async def _compile(search: Search, attempt: Attempt, stop_at: float) -> None:
     if search.left_s <= stop_at:
         search.drop(attempt, "not tried: budget spent")
         return
-    kernel = search.kernel_in(attempt.text)
+    kernel = await asyncio.to_thread(search.kernel_in, attempt.text)
     if kernel is None:
         search.drop(attempt, "the edit loses the kernel")
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -59,7 +60,7 @@ class Checking:
 
     async def run(self, first: Place | None) -> None:
         """Go through every phase until something is wrong; `first` is the input to begin with."""
-        self._check_source()
+        await self._check_source()
         for phase, step in self._phases(first):
             if self.evidence.over:
                 return
@@ -88,9 +89,10 @@ class Checking:
             taken = time.perf_counter() - started
             self.evidence.seconds[phase] = self.evidence.seconds.get(phase, 0.0) + taken
 
-    def _check_source(self) -> None:
+    async def _check_source(self) -> None:
+        # Here and below beside the event loop: an editor goes on asking while a large file is analysed.
         with self._timed("source"):
-            reason = broken(self.originals.program, self.candidate, self.originals.calls)
+            reason = await asyncio.to_thread(broken, self.originals.program, self.candidate, self.originals.calls)
         self.evidence.made["source rules"] = f"failed: {reason}" if reason else PASSED
         self.evidence.refused = reason
 
@@ -152,7 +154,8 @@ class Checking:
     async def _again(self, first: Place) -> None:
         """Run one input alone, before everything else; one that there is not is passed over."""
         if first.where == "direct":
-            planned = await self._direct_plan(first.call) if first.call < len(self._pairs) else []
+            pairs_there = await asyncio.to_thread(lambda: self._pairs)
+            planned = await self._direct_plan(first.call) if first.call < len(pairs_there) else []
         elif first.call < len(self.originals.calls):
             usual = await self.originals.first_inputs(first.call, self.tile or 64)
             known = first.where == "call" and first.index < len(usual)
@@ -224,7 +227,7 @@ class Checking:
         return [Planned(Place("direct", number, index), *one) for index, one in enumerate(launches)]
 
     async def _directly(self) -> None:
-        if not self._pairs:
+        if not await asyncio.to_thread(lambda: self._pairs):
             self.evidence.made[DIRECTLY] = "skipped: it is not known which kernel stands for it"
         for number, pair in enumerate(self._pairs):
             planned = await self._direct_plan(number)
@@ -295,7 +298,7 @@ class Checking:
         """Refuse code that no input ran, and an access that lost its mask where no input shows that it needs none."""
         evidence, original = self.evidence, self.originals.program
         evidence.made["coverage"] = covered(evidence.coverage)
-        unseen = never_ran(evidence.coverage, original, self.candidate)
+        unseen = await asyncio.to_thread(never_ran, evidence.coverage, original, self.candidate)
         if unseen:
             self._refuse(unseen, "coverage")
             return
@@ -303,7 +306,7 @@ class Checking:
         if beyond:
             self._refuse(beyond, "coverage")
             return
-        dropped = without_masks(original, self.candidate)
+        dropped = await asyncio.to_thread(without_masks, original, self.candidate)
         if dropped and not all(crosses_every_size(call, evidence.tried) for call in self.originals.calls):
             self._refuse(dropped[0].sentence, "source rules")
 
