@@ -23,7 +23,7 @@ if [ -z "${TRITONFORGE_CHROMIUM:-}" ] && ! find_chromium >/dev/null; then
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null
 fi
 
-if [ "$(cat "$dir/installed" 2>/dev/null)" = "$recipe" ]; then
+if [ "$(cat "$dir/installed" 2>/dev/null)" = "$recipe" ] && [ -x "$dir/bin/node" ]; then
   echo "The workbench in $dir is up to date."
   exit 0
 fi

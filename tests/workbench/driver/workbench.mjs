@@ -1,11 +1,14 @@
 // Starts a real VS Code workbench (code-server) with one extension in a home of its own, and a browser that shows it.
 import { spawn, spawnSync } from "node:child_process";
-import { mkdirSync, openSync, writeFileSync } from "node:fs";
+import { mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Installs the package and starts the workbench; `stop()` ends it with everything it started. */
+/**
+ * Installs the package and starts the workbench. `extensions` are those that it then has, `processes(text)` what runs under
+ * it with the text in its command line, `below(pid)` what runs under a process; `stop()` ends it with everything it started, and returns what of that did not end.
+ */
 export async function startWorkbench({ installation, home, vsix, settings }) {
   const entry = join(installation, "code-server/node_modules/code-server/out/node/entry.js");
   const node = join(installation, "bin/node");
@@ -39,6 +42,8 @@ export async function startWorkbench({ installation, home, vsix, settings }) {
   if (install.status !== 0) {
     throw new Error(`The package was not installed:\n${install.stdout}${install.stderr}`);
   }
+  const listed = spawnSync(node, [...common, "--list-extensions", "--show-versions"], { env: environment, encoding: "utf8" });
+  const extensions = listed.stdout.split("\n").filter((line) => line.includes("@"));
 
   const port = await freePort();
   const log = openSync(join(home, "code-server.log"), "w");
@@ -46,25 +51,31 @@ export async function startWorkbench({ installation, home, vsix, settings }) {
     node,
     [
       ...common, "--bind-addr", `127.0.0.1:${port}`, "--disable-telemetry", "--disable-update-check",
-      "--disable-workspace-trust", "--disable-getting-started-override",
+      "--disable-getting-started-override",
     ],
     { env: environment, detached: true, stdio: ["ignore", log, log] },
   );
+  const processes = (text) => descendants(server.pid).filter(({ command }) => command.includes(text));
   const stop = async () => {
+    const started = processes("");
     for (const signal of ["SIGTERM", "SIGKILL"]) {
       try {
         process.kill(-server.pid, signal);
       } catch {
-        return; // the whole group has ended
+        break; // the whole group has ended
       }
       await sleep(1500);
     }
+    for (let attempt = 0; attempt < 100 && started.some(isAlive); attempt += 1) {
+      await sleep(100);
+    }
+    return started.filter(isAlive);
   };
   const address = `http://127.0.0.1:${port}`;
   for (let attempt = 0; ; attempt += 1) {
     try {
       if ((await fetch(`${address}/healthz`)).ok) {
-        return { address, authority: `127.0.0.1:${port}`, stop };
+        return { address, authority: `127.0.0.1:${port}`, extensions, processes, below: descendants, stop };
       }
     } catch {
       // not up yet
@@ -77,23 +88,54 @@ export async function startWorkbench({ installation, home, vsix, settings }) {
   }
 }
 
-/** Opens a browser; `page` shows `file` of `folder` once its editor is there. */
-export async function openFile(chromium, executablePath, { address, authority }, folder, file) {
-  const browser = await chromium.launch({
+export function openBrowser(chromium, executablePath) {
+  return chromium.launch({
     executablePath,
     args: [
       "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
       "--disable-background-networking", "--disable-component-update", "--disable-sync",
     ],
   });
-  const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+}
+
+/** Opens a folder in a page, which then shows `file` and nothing beside it. */
+export async function openFile(page, { address, authority }, folder, file) {
   const payload = JSON.stringify([["openFile", `vscode-remote://${authority}${join(folder, file)}`]]);
   await page.goto(`${address}/?folder=${encodeURIComponent(folder)}&payload=${encodeURIComponent(payload)}`);
   await page.locator(".monaco-workbench").waitFor();
   await page.locator(`.editor-instance .monaco-editor[data-uri$="/${file}"] .view-line`).first().waitFor();
-  await page.keyboard.press("Control+b"); // the explorer is not in this story
-  await page.locator(".part.sidebar").waitFor({ state: "hidden" });
-  return { browser, page };
+  const sidebar = page.locator(".part.sidebar");
+  for (let attempt = 0; attempt < 20 && (await sidebar.isVisible()); attempt += 1) {
+    await page.keyboard.press("Control+b"); // the explorer is not in these stories
+    await sidebar.waitFor({ state: "hidden", timeout: 1000 }).catch(() => undefined);
+  }
+}
+
+/** What runs under a process: {pid, started, command}. */
+function descendants(root) {
+  const all = readdirSync("/proc").filter((name) => /^\d+$/.test(name)).map(look).filter(Boolean);
+  const found = [];
+  for (let parents = [root]; parents.length > 0; ) {
+    const children = all.filter(({ parent }) => parents.includes(parent));
+    found.push(...children);
+    parents = children.map(({ pid }) => pid);
+  }
+  return found.map(({ pid, started, command }) => ({ pid, started, command }));
+}
+
+function look(pid) {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    const command = readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ").trim();
+    return fields[0] === "Z" ? undefined : { pid: Number(pid), parent: Number(fields[1]), started: fields[19], command };
+  } catch {
+    return undefined; // it has ended
+  }
+}
+
+function isAlive({ pid, started }) {
+  return look(String(pid))?.started === started;
 }
 
 function freePort() {
