@@ -35,6 +35,7 @@ pytestmark = pytest.mark.triton
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = json.loads((ROOT / "tests" / "data" / "h200" / "optimize_examples.json").read_text())
+ORIGINAL = (ROOT / "examples" / "matmul.py").read_text()
 FIELDS = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
 
 
@@ -68,7 +69,9 @@ class Replay:
         programs = []
         for program in request.programs:
             compiled = await self.worker.run(Compile(program, request.call, "sm_90", artefacts=()))
-            title = _title(program.overlays[0][1])
+            text = program.overlays[0][1]
+            # The recording knows launch parameters alone: another structure is not the original.
+            title = _title(text) or ("" if text == ORIGINAL else "another structure")
             self.timed.append(title)
             median = self.times.get(title)
             if median is None:
