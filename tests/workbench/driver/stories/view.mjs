@@ -25,7 +25,7 @@ async function kernels({ page }) {
   const { x, y, width } = await page.locator(".part.sidebar").boundingBox();
   await page.mouse.move(x + width, y + 300); // wider, to read the rows
   await page.mouse.down();
-  await page.mouse.move(x + 520, y + 300, { steps: 5 });
+  await page.mouse.move(x + 570, y + 300, { steps: 5 });
   await page.mouse.up();
   await aside(page);
   return { rows: await texts(rowsOf(page)), labels: await labels(page) };
