@@ -1,16 +1,20 @@
 import { createInterface } from "node:readline";
 import type { Disposable, LogOutputChannel } from "vscode";
 import {
+  CloseAction,
   CodeLensRefreshRequest,
+  ErrorAction,
   ExecuteCommandRequest,
   LanguageClient,
   RevealOutputChannelOn,
   type DynamicFeature,
+  type ErrorHandler,
   type ShowDocumentParams,
   type StaticFeature,
 } from "vscode-languageclient/node";
 
 import { JobProgress, REPLACED_METHOD } from "./progress.js";
+import { Crashes } from "./server/crashes.js";
 import type { ServerCommand } from "./server/source.js";
 import { SECTION } from "./settings.js";
 import { isSuggestion } from "./suggestion/address.js";
@@ -77,6 +81,24 @@ function follow(stream: NodeJS.ReadableStream, channel: LogOutputChannel): void 
   });
 }
 
+/**
+ * The library gives up on a server when one message cannot be written to it. But what cannot be written to has ended, and
+ * that is told, too: then it is started again. The status bar says how it stands.
+ */
+function keepRunning(): ErrorHandler {
+  const crashes = new Crashes();
+  return {
+    error: () => ({ action: ErrorAction.Continue, handled: true }),
+    closed: () =>
+      crashes.mayRestart(Date.now())
+        ? { action: CloseAction.Restart }
+        : {
+            action: CloseAction.DoNotRestart,
+            message: "The TritonForge server has crashed five times in three minutes. Look at the output, then restart it.",
+          },
+  };
+}
+
 /** The options are asked for at each start: the library restarts a server that crashed. */
 export function createClient(
   server: ServerCommand,
@@ -101,6 +123,7 @@ export function createClient(
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       initializationOptions,
       initializationFailedHandler: () => false,
+      errorHandler: keepRunning(),
       markdown: { isTrusted: { enabledCommands: [] }, supportHtml: false },
       diagnosticPullOptions: { onChange: true, onSave: true },
       middleware: {
