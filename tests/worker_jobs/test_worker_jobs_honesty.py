@@ -307,7 +307,8 @@ def host(x):
 def test_a_result_that_is_kept_for_the_next_call_is_refused(compare, key, how):
     outcome, _ = compare(DOUBLE, KEEPING.replace("{key}", key).replace("{how}", how))
     assert outcome.status == "different"
-    assert outcome.check == "kept results"
+    # Now and then the first call's memory is where an earlier one's was: then that shows it, while programs are shuffled.
+    assert outcome.check in {"kept results", "program order"}
 
 
 def test_a_result_that_is_kept_by_shape_is_refused(compare):
