@@ -193,7 +193,7 @@ def test_large_and_small_go_both_ways_at_once_over_a_long_line(line, workspace):
 
 
 def test_a_job_costs_one_round_trip_where_its_files_are_there(line, workspace):
-    line.delay = 0.25
+    line.delay = 0.5
 
     async def run():
         async with far(over(line.port)) as worker:
@@ -209,9 +209,9 @@ def test_a_job_costs_one_round_trip_where_its_files_are_there(line, workspace):
             return min(took), changed, time.monotonic() - begun
 
     took, changed, after_an_edit = asyncio.run(run())
-    assert took < 0.95, "two round trips are 1 s"
+    assert took < 1.95, "two round trips are 2 s"
     assert changed == "2"
-    assert after_an_edit < 1.45, "what has changed goes with the job"
+    assert after_an_edit < 2.95, "what has changed goes with the job"
 
 
 def test_another_machine_is_not_taken_for_the_one_that_was_lost(home, workspace, tmp_path, mark):

@@ -115,5 +115,12 @@ def new_mark(monkeypatch):
 
 def named(mark, name):
     """The one marked process that calls itself `name`."""
-    (pid,) = [pid for pid, _ in marked(mark) if Path(f"/proc/{pid}/comm").read_text().strip().startswith(name)]
+    (pid,) = [pid for pid, _ in marked(mark) if _own_name(pid).startswith(name)]
     return pid
+
+
+def _own_name(pid):
+    try:
+        return Path(f"/proc/{pid}/comm").read_text()
+    except OSError:  # it has ended since
+        return ""
