@@ -307,8 +307,9 @@ def host(x):
 def test_a_result_that_is_kept_for_the_next_call_is_refused(compare, key, how):
     outcome, _ = compare(DOUBLE, KEEPING.replace("{key}", key).replace("{how}", how))
     assert outcome.status == "different"
-    # Now and then the first call's memory is where an earlier one's was: then that shows it, while programs are shuffled.
-    assert outcome.check in {"kept results", "program order"}
+    # Where a call's memory happens to be where an earlier one's was, it is seen before the check that looks for it.
+    seen_before = outcome.check == "program order" or "launches no Triton kernel" in outcome.detail
+    assert outcome.check == "kept results" or seen_before
 
 
 def test_a_result_that_is_kept_by_shape_is_refused(compare):
