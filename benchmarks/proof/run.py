@@ -7,7 +7,6 @@ or a witness does not hold.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import os
@@ -23,7 +22,7 @@ from sampling import items, sample
 from supervising import over
 from tables import render
 
-import tritonforge
+from tritonforge.store.keys import source_hash
 
 HERE = Path(__file__).resolve().parent
 WITNESSED = HERE / "witnessed.json"
@@ -165,12 +164,7 @@ def _collect(
 
 def _gate() -> str:
     """Name the gate that judges: a hash of all that decides what it says."""
-    package = Path(tritonforge.__file__).parent
-    digest = hashlib.sha256()
-    for room in ("analysis", "compilation", "domain", "verify", "worker"):
-        for path in sorted((package / room).rglob("*.py")):
-            digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+    return source_hash("analysis", "compilation", "domain", "verify", "worker")[:16]
 
 
 def _in_chunks(groups: Sequence[Sequence[str]], most: int, known: Mapping[str, Any]) -> list[list[str]]:

@@ -41,9 +41,14 @@ def text_hash(text: str) -> str:
 @cache
 def tool_hash() -> str:
     """Return a hash of those parts of this package that decide what a result says."""
+    return source_hash(*_RESULT_ROOMS, *_MORE_ROOMS)
+
+
+def source_hash(*rooms: str) -> str:
+    """Return a hash of the source of some rooms of this package."""
     root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256()
-    for room in (*_RESULT_ROOMS, *_MORE_ROOMS):
+    for room in rooms:
         for path in sorted((root / room).rglob("*.py")):
             digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
