@@ -34,7 +34,6 @@ from tritonforge.verify.tails import crosses_every_size
 from tritonforge.verify.texts import broken, without_masks
 
 DIRECTLY = "kernels compared directly"
-SKIPPED = "skipped: "
 LEAST_INPUTS = 2
 """A candidate passes only when at least this many inputs of each call could be compared."""
 ON_DEVICE = 16
@@ -252,7 +251,9 @@ class Checking:
             self.evidence.made[DIRECTLY] = said
         elif said != PASSED:
             name = self._pairs[number].original.name
-            self.evidence.notes.append(f"{name}, edited too, was not launched directly: {said.removeprefix(SKIPPED)}")
+            self.evidence.notes.append(
+                f"{name}, edited too, was not launched directly: {said.removeprefix('skipped: ')}"
+            )
 
     async def _other_meaning(self, pair: Pair, buffer: str) -> str:
         """Say why what differs in `buffer` says nothing of this candidate after all, empty where it does."""

@@ -43,27 +43,36 @@ def pairs(
     Another kernel that the calls launch is compared when its text or its constexprs are not the original's: an edit for
     one kernel may well change the other that reads what it leaves.
     """
-    counterpart = candidate_kernel or counterpart_of(original, candidate, kernel)
+    named = _Named(original, candidate)
+    mine, theirs = named.both(original.file, kernel.name)
+    # Of several kernels of one name, the one in the same place among them.
+    index = next((i for i, one in enumerate(mine) if one.range == kernel.range), 0)
+    counterpart = candidate_kernel or (theirs[index] if index < len(theirs) else None)
     if counterpart is None:
         return ()
-    others = (one for one in _others(original, candidate, kernel, before) if _changed(one, before, after))
+    others = (one for one in _others(named, kernel, before) if _changed(one, before, after))
     return (Pair(kernel, counterpart), *others)
 
 
-def counterpart_of(original: Program, candidate: Program, kernel: Kernel) -> Kernel | None:
-    """Return the candidate's kernel of the same name, and of the same place among those of that name."""
-    mine, theirs = (_named(program, original.file, kernel.name) for program in (original, candidate))
-    index = next((i for i, one in enumerate(mine) if one.range == kernel.range), 0)
-    return theirs[index] if index < len(theirs) else None
+class _Named:
+    """The kernels of both programs by name, each file analysed once."""
+
+    def __init__(self, original: Program, candidate: Program) -> None:
+        self._programs = original, candidate
+        self._files: dict[str, tuple[tuple[Kernel, ...], ...]] = {}
+
+    def both(self, file: str, name: str) -> tuple[list[Kernel], list[Kernel]]:
+        """Return the original's kernels of that name in a file, and the candidate's."""
+        if file not in self._files:
+            texts = (text_of(program, file) or "" for program in self._programs)
+            self._files[file] = tuple(tuple(analyze(text, file).kernels) for text in texts)
+        mine, theirs = ([one for one in kernels if one.name == name] for kernels in self._files[file])
+        return mine, theirs
 
 
-def _named(program: Program, file: str, name: str) -> list[Kernel]:
-    return [one for one in analyze(text_of(program, file) or "", file).kernels if one.name == name]
-
-
-def _others(original: Program, candidate: Program, kernel: Kernel, before: Sequence[RecordedLaunch]) -> Iterator[Pair]:
+def _others(named: _Named, kernel: Kernel, before: Sequence[RecordedLaunch]) -> Iterator[Pair]:
     for file, name in dict.fromkeys((one.kernel_file, one.kernel) for one in before):
-        mine, theirs = (_named(program, file, name) for program in (original, candidate))
+        mine, theirs = named.both(file, name)
         # Which of several kernels of one name was launched is not told by its name.
         if name != kernel.name and len(mine) == len(theirs) == 1:
             yield Pair(mine[0], theirs[0])
