@@ -123,11 +123,10 @@ _SPELLED: Mapping[str, Callable[[str], Any]] = {"$float": float, "$bytes": base6
 
 
 def _spelled(data: dict[str, Any], where: str) -> Any:
-    ((mark, text),) = [(mark, data[mark]) for mark in _SPELLED if mark in data][:1]
+    mark = next(mark for mark in _SPELLED if mark in data)
+    text = _expect(str, data[mark], where)
     try:
-        return _SPELLED[mark](_expect(str, text, where))
-    except CodecError:
-        raise
+        return _SPELLED[mark](text)
     except ValueError as error:
         raise CodecError(f"{where}: {text[:40]!r} is no {mark[1:]}") from error
 

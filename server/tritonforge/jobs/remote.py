@@ -52,7 +52,7 @@ class RemoteWorker(Worker):
         self._dial = dial
         self._limits = limits
         self._patience = patience
-        self._shipping = Shipping(name)
+        self._shipping = Shipping()
         self._stack = AsyncExitStack()
         self._current: Worker | None = None
         self._turn = asyncio.Lock()

@@ -75,8 +75,7 @@ class Shipment:
 class Shipping:
     """What was sent of workspaces and values. One for a target; it outlives connections."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self) -> None:
         self._workspaces: dict[str, WorkspaceFiles] = {}
         self._digests: OrderedDict[int, tuple[bytes, str]] = OrderedDict()
         self._there: dict[str, float] = {}
@@ -210,10 +209,6 @@ class Shipping:
         task = asyncio.create_task(worker.exchange(make, seconds=_FILES_S))
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # the job's own error says it
         return task
-
-    def forget(self) -> None:
-        """Take nothing for granted any more: what lay there may have gone."""
-        self._there, self._laid = {}, {}
 
 
 def _taken(answer: Frame) -> Frame:
