@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -16,6 +17,7 @@ from tritonforge.worker.interpreter.poison import CANDIDATE
 from tritonforge.worker.oracles import Original
 from tritonforge.worker.outcomes import Comparison, Oracle, Outputs, compare_outputs
 from tritonforge.worker.outputs import identical
+from tritonforge.worker.rebuilding import Rebuilt
 from tritonforge.worker.repeating import RunFailed, Where, run_call
 
 __all__ = ["Where", "compare"]
@@ -24,6 +26,28 @@ _COINS = ((0, 0), (2, 0), (2, 2), (6, 4))
 """How often the inputs are moved before a candidate is refused, and by walks: what passes without needs no more."""
 _CLOSE = 100.0
 """Further beyond what is allowed, more coins do not help: one in ten thousand pairs of them is so lucky."""
+
+_HELD_BYTES = 64 << 20
+
+
+class _Held:
+    """The memory of a candidate's arguments, up to a bound, so that no two inputs of a comparison have one address.
+
+    Whether memory comes back is the allocator's matter: a result that is kept by address would be returned for another
+    input now and then. In the interpreter, `rerunning` puts other values at one address on purpose, and says what it
+    is. On a GPU nothing does, so memory may come back there.
+    """
+
+    def __init__(self) -> None:
+        self._memories: list[Any] = []
+        self._size = 0
+
+    def keep(self, rebuilt: Rebuilt) -> None:
+        """Hold the memory of arguments, if it is small."""
+        size = sum(memory.nbytes for memory, _, _ in rebuilt.memories)
+        if self._size + size <= _HELD_BYTES:
+            self._size += size
+            self._memories.append(rebuilt.memories)
 
 
 def compare(request: Compare | CompareOnDevice, context: JobContext, where: Where) -> CompareResult:
@@ -36,12 +60,13 @@ def compare(request: Compare | CompareOnDevice, context: JobContext, where: Wher
     audit = Audit(request, None if where.further is None else functools.partial(where.further, where=where))
     given = (request.candidate_inputs if isinstance(request, Compare) else ()) or request.inputs
     runs: Runs = request.runs if isinstance(request, Compare) else "both"
+    held = _Held()
     for i, (call, candidate_call) in enumerate(zip(request.inputs, given, strict=True)):
         context.progress(f"Comparing on input {i + 1} of {len(request.inputs)}", i / len(request.inputs))
         if runs == "once":
             outcomes.append(_once(Original(request.original, call, where)))
             continue
-        outcome, outputs = _compare_on(request, call, candidate_call, where, runs, measure_original=i == 0)
+        outcome, outputs = _compare_on(request, call, candidate_call, where, runs, held=held, measure_original=i == 0)
         if outputs is not None and runs == "both":
             outcome = audit.met(Compared(i, call, candidate_call, *outputs, outcome))
         outcomes.append(outcome)
@@ -78,6 +103,7 @@ def _compare_on(
     where: Where,
     runs: Runs,
     *,
+    held: _Held,
     measure_original: bool,
 ) -> tuple[InputOutcome, tuple[Outputs, Outputs] | None]:
     told = request.precision if isinstance(request, CompareOnDevice) else None
@@ -86,9 +112,10 @@ def _compare_on(
         want = original.outputs()
     except RunFailed as error:
         return InputOutcome("original-failed", str(error), out_of_bounds=error.out_of_bounds), None
+    hold = held.keep if where.device == "cpu" else None
     started = time.perf_counter()
     try:
-        got = run_call(request.candidate, candidate_call, where, CANDIDATE)
+        got = run_call(request.candidate, candidate_call, where, CANDIDATE, hold=hold)
     except RunFailed as error:
         seconds = time.perf_counter() - started
         return InputOutcome("candidate-failed", str(error), out_of_bounds=error.out_of_bounds, seconds=seconds), None

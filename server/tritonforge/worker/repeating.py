@@ -62,6 +62,7 @@ def run_call(
     wide: bool = False,
     prepare: Preparing | None = None,
     adapt: Callable[[Runnable], Runnable] | None = None,
+    hold: Callable[[Rebuilt], None] | None = None,
 ) -> Outputs:
     """Run a call once on fresh arguments and keep what it computed.
 
@@ -73,6 +74,7 @@ def run_call(
         wide: whether kernels compute in float64; the outputs then have `wide` values too.
         prepare: changes the arguments before they are used.
         adapt: changes what is run.
+        hold: is given the arguments, and may keep their memory from being used again.
 
     Raises:
         RunFailed: when the program cannot be loaded, raises, or leaves its buffers.
@@ -96,6 +98,8 @@ def run_call(
                     )
                     if prepare is not None:
                         prepare(rebuilt, shadow)
+                    if hold is not None:
+                        hold(rebuilt)
                     before = {p: t.detach().clone() for p, t in rebuilt.tensors.items()}
                 seed_everything(call.seed)
                 witnessing = where.witnessing if prepare is None and not wide else None

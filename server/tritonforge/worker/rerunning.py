@@ -172,12 +172,15 @@ class _Twice:
             second = run_call(self.program, call, self.where, self.poison, prepare=self._prepare, adapt=self._adapt)
         except RunFailed as error:
             return Doubt(ORDER, f"when programs run in another order, or a second time, it fails: {error}")
+        launched, launched_other = self._launches, second.launches - self._launches
+        fewer = Doubt(KEPT, "a repeated call launches fewer kernels: it returns a result that was kept")
+        if want.launches and not launched:  # no program ran, in whatever order
+            return fewer
         text = self._differs(want, self._first)
         if text:
             return Doubt(ORDER, f"the result depends on the order in which programs run: {text}")
-        launched, launched_other = self._launches, second.launches - self._launches
         if launched < want.launches or launched_other < want_other.launches:
-            return Doubt(KEPT, "a repeated call launches fewer kernels: it returns a result that was kept")
+            return fewer
         if self._shared:
             return Doubt(KEPT, "a call returns memory that an earlier one has returned")
         second.launches = launched_other
