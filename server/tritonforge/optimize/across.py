@@ -13,14 +13,13 @@ from tritonforge.domain.results import OptimizeResult
 from tritonforge.domain.source import apply_edits
 from tritonforge.jobs.session import Session
 from tritonforge.optimize.across_sources import architecture_table, autotune_list, values_of
-from tritonforge.optimize.loop import SLOWER_TOLERATED, _assess_original
+from tritonforge.optimize.loop import SLOWER_TOLERATED, assess_original
 from tritonforge.optimize.search import Attempt, Search, Step
-from tritonforge.optimize.steps import compile_all, pass_gate, predict_gain, time_side_by_side
+from tritonforge.optimize.steps import compile_all, gate_of, pass_gate, predict_gain, time_side_by_side
 from tritonforge.profiling.measuring import FINAL_SAMPLES
 from tritonforge.profiling.statistics import ratio_interval
 from tritonforge.rewrite.diff import unified_diff
 from tritonforge.rewrite.protocol import Refusal
-from tritonforge.verify import Gate, reference_beside
 from tritonforge.workload.subject import Subject
 
 GOOD = 0.05
@@ -131,7 +130,7 @@ def _versions(parties: Sequence[Party]) -> list[_Version]:
 async def _fill(party: Party, versions: Sequence[_Version], on_step: Callable[[Step], None]) -> None:
     """Compile, verify and time every version on one target."""
     search = Search(party.subject, party.session, party.judge, [], _BUDGET_S, 1e9, on_step)
-    problem = await _assess_original(search)
+    problem = await assess_original(search)
     versions[0].cells[party.name] = Cell(
         True, problem, search.original.time_us(measured=search.measured), 1.0, (1.0, 1.0)
     )
@@ -141,16 +140,7 @@ async def _fill(party: Party, versions: Sequence[_Version], on_step: Callable[[S
             version.cells[party.name] = Cell(False, problem)
         return
     await compile_all(search, attempts)
-    gate = Gate(
-        party.session.worker,
-        party.subject.program(),
-        party.subject.calls,
-        on_device=search.measured,
-        grid=frozenset(extent for a in search.original.assessed for extent in a.launch.config.grid if extent > 1),
-        arch=party.session.arch,
-        kernel=party.subject.kernel,
-        reference=reference_beside(party.subject.program(), party.subject.calls),
-    )
+    gate = gate_of(search)
     for version, attempt in zip(versions[1:], attempts, strict=True):
         own = party.result.best
         if attempt.trial is not None:
@@ -171,13 +161,13 @@ async def _fill(party: Party, versions: Sequence[_Version], on_step: Callable[[S
             _note(version, party, attempt, Cell(True, "", attempt.time_us(measured=True), speedup, interval))
     elif passed:
         for version, attempt in passed:
-            gain = predict_gain(search, attempt)
-            time = attempt.time_us(measured=False)
             if version.kind == "autotune-list":  # it is described with its first config, and runs with its best
                 simple = [v.cells[party.name] for v in versions if v.kind in {"original", "one-version"}]
                 best = min((cell for cell in simple if cell.accepted and cell.time_us), key=lambda c: c.time_us or 0.0)
                 _note(version, party, attempt, best)
                 continue
+            gain = predict_gain(search, attempt)
+            time = attempt.time_us(measured=False)
             _note(version, party, attempt, Cell(True, "", time, gain.speedup, gain.speedup_ci95))
 
 

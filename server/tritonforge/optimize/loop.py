@@ -16,6 +16,7 @@ from tritonforge.optimize.search import Attempt, Search, Step
 from tritonforge.optimize.steps import (
     compile_all,
     confirm,
+    gate_of,
     measure_promising,
     predict_gain,
     propose,
@@ -26,7 +27,7 @@ from tritonforge.optimize.steps import (
 from tritonforge.optimize.thinking import Thinking, promises
 from tritonforge.profiling.measuring import SEARCH_SAMPLES
 from tritonforge.rewrite import Engine, Thinker
-from tritonforge.verify import Gate, reference_beside
+from tritonforge.verify import Gate
 from tritonforge.workload.subject import Subject
 
 AT_ROOFLINE = 0.95
@@ -77,21 +78,12 @@ async def optimize(
 
 
 async def _run(search: Search) -> str:
-    problem = await _assess_original(search)
+    problem = await assess_original(search)
     if problem:
         return problem
     if search.original.at_roofline(AT_ROOFLINE):
         return "the kernel is at its roofline"
-    gate = Gate(
-        search.session.worker,
-        search.subject.program(),
-        search.subject.calls,
-        on_device=search.measured,
-        grid=frozenset(extent for a in search.original.assessed for extent in a.launch.config.grid if extent > 1),
-        arch=search.session.arch,
-        kernel=search.subject.kernel,
-        reference=reference_beside(search.subject.program(), search.subject.calls),
-    )
+    gate = gate_of(search)
     async with Thinking(search, gate) as thinking:
         return await _rounds(search, gate, thinking)
 
@@ -124,7 +116,7 @@ async def _rounds(search: Search, gate: Gate, thinking: Thinking) -> str:
             return "budget spent"
 
 
-async def _assess_original(search: Search) -> str:
+async def assess_original(search: Search) -> str:
     """Compile, and with a GPU time, the original; returns why the search ends here, or an empty text."""
     subject = search.subject
     search.say("assess", f"compiling {subject.kernel.name}")

@@ -18,7 +18,7 @@ from tritonforge.prediction.model import RELATIVE_LOWEST
 from tritonforge.profiling.measuring import FINAL_SAMPLES, SEARCH_SAMPLES, Samples, measure
 from tritonforge.profiling.statistics import ratio_interval, summarise
 from tritonforge.rewrite import Engine, Refusal, Task, unified_diff
-from tritonforge.verify import Gate
+from tritonforge.verify import Gate, reference_beside
 from tritonforge.workload.launches import to_launch
 
 MEASURED_GAIN = 1.02
@@ -162,6 +162,20 @@ def may_win(attempt: Timed, measured: Sequence[Timed]) -> bool:
         return True
     shared = median(time / predicted for time, predicted in known)
     return expected * shared * RELATIVE_LOWEST <= min(time for time, _ in known)
+
+
+def gate_of(search: Search) -> Gate:
+    """Return the gate for versions of the original, once that was assessed."""
+    return Gate(
+        search.session.worker,
+        search.subject.program(),
+        search.subject.calls,
+        on_device=search.measured,
+        grid=frozenset(extent for a in search.original.assessed for extent in a.launch.config.grid if extent > 1),
+        arch=search.session.arch,
+        kernel=search.subject.kernel,
+        reference=reference_beside(search.subject.program(), search.subject.calls),
+    )
 
 
 async def verify(search: Search, gate: Gate, attempt: Attempt) -> bool:
