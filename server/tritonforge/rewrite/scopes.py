@@ -9,6 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
+
+from tritonforge.rewrite.text import Source
 
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.expr
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -207,3 +210,14 @@ def default_of(function: Function, name: str) -> ast.expr | None:
         if arg.arg == name:
             return keyword_default
     return None
+
+
+@lru_cache(maxsize=12)
+def read(file: str, text: str) -> tuple[Source, Scopes]:
+    """Return a text with its scopes. A search asks for dozens of edits of one text, by rules of both kinds.
+
+    Raises:
+        SyntaxError: as `Source` does.
+    """
+    source = Source(file, text)
+    return source, Scopes(source.tree)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.kernel import Kernel
@@ -34,7 +33,7 @@ from tritonforge.rewrite.rules.launch_values import (
 )
 from tritonforge.rewrite.rules.outcome import check_outcome
 from tritonforge.rewrite.rules.sharing import Sharing
-from tritonforge.rewrite.scopes import Scopes, Variable
+from tritonforge.rewrite.scopes import Scopes, Variable, read
 from tritonforge.rewrite.text import Source
 
 NAME = "launch-parameters"
@@ -75,7 +74,7 @@ def _edits(
             raise Refused(f"{kernel.name} has no constexpr parameter and no option {name}")
         if value < 1:
             raise Refused(f"{name} must be at least 1")
-    source, scopes = _read(kernel.file, texts[kernel.file])
+    source, scopes = read(kernel.file, texts[kernel.file])
     plan = _Plan(source, scopes, kernel, wanted, launch)
     edits = plan.solve()
     if not edits:
@@ -83,13 +82,6 @@ def _edits(
     chosen = [plan.launches.index(plan.sites[i]) for i in plan.chosen]
     check_outcome(source, kernel, edits, chosen=chosen, wanted=wanted, running=plan.running)
     return edits
-
-
-@lru_cache(maxsize=4)
-def _read(file: str, text: str) -> tuple[Source, Scopes]:
-    # A search asks for dozens of edits of one text.
-    source = Source(file, text)
-    return source, Scopes(source.tree)
 
 
 @dataclass

@@ -21,9 +21,8 @@ from tritonforge.rewrite.rules.launch_values import (
     launches_in,
     node_of_site,
 )
-from tritonforge.rewrite.scopes import Scopes
+from tritonforge.rewrite.scopes import read
 from tritonforge.rewrite.structural.edits import minimal_edits
-from tritonforge.rewrite.text import Source
 
 
 @lru_cache(maxsize=8)
@@ -34,12 +33,6 @@ def _parsed(text: str) -> cst.Module:
 @lru_cache(maxsize=8)
 def _functions(text: str) -> tuple[cst.FunctionDef, ...]:
     return tuple(functions_of(_parsed(text)))
-
-
-@lru_cache(maxsize=8)
-def _read(file: str, text: str) -> tuple[Source, Scopes]:
-    source = Source(file, text)
-    return source, Scopes(source.tree)
 
 
 class KernelText:
@@ -59,7 +52,7 @@ class KernelText:
         self.file = self.kernel.file
         self.text = task.texts[self.file]
         try:
-            self.source, self.scopes = _read(self.file, self.text)
+            self.source, self.scopes = read(self.file, self.text)
             self.module = _parsed(self.text)
         except (SyntaxError, cst.ParserSyntaxError) as error:
             raise Refused(f"{self.file} cannot be parsed") from error
