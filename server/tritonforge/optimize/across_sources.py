@@ -15,6 +15,7 @@ from tritonforge.rewrite.protocol import Refusal
 from tritonforge.rewrite.rules.autotuned import autotuned
 from tritonforge.rewrite.rules.launch_parameters import NAME, rewrite_launch
 from tritonforge.rewrite.rules.launch_values import COMPILER_DEFAULTS, Refused
+from tritonforge.rewrite.structural.edits import trimmed
 from tritonforge.rewrite.text import Source
 
 _ARCH = re.compile(r"sm_(\d+)(\d)[af]?")
@@ -55,7 +56,7 @@ def autotune_list(
     if current == text:
         return Refusal("the autotuner has all of these values already.", "autotuned")
     listed = " | ".join(", ".join(f"{name}={value}" for name, value in values.items()) for values in wanted)
-    return Candidate(f"autotune over {listed}", (_difference(kernel.file, text, current),), (("autotuned", ()),))
+    return Candidate(f"autotune over {listed}", (trimmed(kernel.file, 0, text, current),), (("autotuned", ()),))
 
 
 def _filled(wanted: Sequence[Mapping[str, int]]) -> dict[str, int]:
@@ -70,16 +71,6 @@ def _filled(wanted: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 def _same(kernel: Kernel, text: str) -> Kernel | None:
     return next((one for one in analyze(text, kernel.file).kernels if one.name == kernel.name), None)
-
-
-def _difference(file: str, before: str, after: str) -> Edit:
-    start = 0
-    while start < min(len(before), len(after)) and before[start] == after[start]:
-        start += 1
-    end = 0
-    while end < min(len(before), len(after)) - start and before[-1 - end] == after[-1 - end]:
-        end += 1
-    return Edit(file, start, len(before) - end, after[start : len(after) - end])
 
 
 def architecture_table(kernel: Kernel, text: str, found: Sequence[tuple[str, Candidate]]) -> Candidate | Refusal:
@@ -119,7 +110,7 @@ def _tabled(kernel: Kernel, text: str, found: Sequence[tuple[str, Candidate]]) -
     edits = []
     for (start, end), texts in sorted(spans.items()):
         before = text[start:end]
-        made = _inserted(texts, wanted, today, lookup) if not before else _read(before, texts, wanted, today, lookup)
+        made = _inserted(texts, today, lookup) if not before else _read(before, texts, wanted, today, lookup)
         edits.append(Edit(kernel.file, start, end, made))
     rows = [(capability, {**today, **{n: str(v) for n, v in values.items()}}) for capability, values in wanted.items()]
     place = _above(source, kernel)
@@ -180,11 +171,8 @@ def _read(
     raise Refused("a value that is edited is none of those that are tuned")
 
 
-def _inserted(
-    texts: Mapping[str, str], wanted: Mapping[str, Mapping[str, int]], today: dict[str, str], lookup: str
-) -> str:
+def _inserted(texts: Mapping[str, str], today: dict[str, str], lookup: str) -> str:
     """Keywords that are inserted: who does not set one has the compiler's own default."""
-    del wanted
     model = max(texts.values(), key=len)
     names = [name for name, _ in _KEYWORD.findall(model)]
     for name in names:

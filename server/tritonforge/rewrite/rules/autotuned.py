@@ -7,13 +7,13 @@ writes it to is what has to read the autotuner's choice.
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Mapping, Sequence
 
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Launch, Scalar
 from tritonforge.domain.source import Edit, apply_edits
+from tritonforge.rewrite.diff import edits_between
 from tritonforge.rewrite.protocol import Refusal
 from tritonforge.rewrite.rules.launch_parameters import rewrite_launch
 from tritonforge.rewrite.rules.launch_values import COMPILER_DEFAULTS, OPTIONS, Refused, integer, launches_in
@@ -58,7 +58,7 @@ def _edits(kernel: Kernel, text: str, wanted: Mapping[str, int], launch: Launch)
     tuned = _take_out(Source(kernel.file, apply_edits(text, code)), marks)
     configs = [_config(values) for values in (wanted, before)]
     final = _decorated(tuned, kernel, configs)
-    return _between(kernel.file, text, final)
+    return edits_between(kernel.file, text, final)
 
 
 def _check(kernel: Kernel) -> None:
@@ -150,13 +150,3 @@ def _decorated(source: Source, kernel: Kernel, configs: Sequence[str]) -> str:
     lines = ["@triton.autotune(", "    configs=[", *listed, "    ],", f"    key=[{keys}],", ")"]
     at = source.line_starts[first - 1]
     return source.text[:at] + "".join(f"{indent}{one}{source.newline}" for one in lines) + source.text[at:]
-
-
-def _between(file: str, before: str, after: str) -> tuple[Edit, ...]:
-    """Return the edits, by whole lines, that make `after` of `before`."""
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    starts = [0]
-    for line in old:
-        starts.append(starts[-1] + len(line))
-    changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    return tuple(Edit(file, starts[a], starts[b], "".join(new[c:d])) for tag, a, b, c, d in changes if tag != "equal")

@@ -19,12 +19,12 @@ def minimal_edits(file: str, before: str, after: str) -> tuple[Edit, ...]:
     edits = []
     for tag, low, high, new_low, new_high in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
-            edits.append(_trimmed(file, starts[low], "".join(old[low:high]), "".join(new[new_low:new_high])))
+            edits.append(trimmed(file, starts[low], "".join(old[low:high]), "".join(new[new_low:new_high])))
     return tuple(edits)
 
 
-def _trimmed(file: str, start: int, old: str, new: str) -> Edit:
-    """Return the edit without what both texts begin and end with."""
+def trimmed(file: str, start: int, old: str, new: str) -> Edit:
+    """Return the edit of `old`, which stands at `start`, to `new`, without what both texts begin and end with."""
     limit = min(len(old), len(new))
     head = next((i for i in range(limit) if old[i] != new[i]), limit)
     tail = next((i for i in range(limit - head) if old[-1 - i] != new[-1 - i]), limit - head)
