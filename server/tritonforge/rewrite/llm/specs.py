@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable
 
 from tritonforge.domain.errors import UsageError
-from tritonforge.domain.exchange import Exchange, Question, Usage
+from tritonforge.domain.exchange import Exchange, Question
 from tritonforge.domain.kernel import FileAnalysis, Kernel
 from tritonforge.domain.launch import Tensor, tensors_of
 from tritonforge.rewrite.llm import rules_of_the_game
 from tritonforge.rewrite.llm.answer import AnswerProblem
+from tritonforge.rewrite.llm.asking import ask_once
 from tritonforge.rewrite.llm.limits import Spending
 from tritonforge.rewrite.llm.original import Original
 from tritonforge.rewrite.llm.privacy import Hiding
 from tritonforge.rewrite.llm.prompt import constant_lines
 from tritonforge.rewrite.llm.sizing import Section, fitted, joined, tokens_of
-from tritonforge.rewrite.llm.transport import ModelUnavailable, Transport
+from tritonforge.rewrite.llm.transport import Transport
 from tritonforge.workload.drafting import Draft, first_spec
 from tritonforge.workload.specified import hosts_of
 from tritonforge.workload.specs import parse_specs
@@ -53,7 +53,7 @@ async def draft_spec(
     problem = ""
     for _ in range(TRIES):
         question = _question(original, rule, hiding, problem, spending)
-        exchange = await _ask(transport, spending, question) if question is not None else None
+        exchange = await ask_once(transport, spending, question, LONGEST_S) if question is not None else None
         if exchange is None:
             return None
         keep(exchange)
@@ -132,17 +132,3 @@ def _question(original: Original, rule: Draft, hiding: Hiding, problem: str, spe
     if spending.answer_tokens(size) < ANSWER_TOKENS:
         return None
     return Question("spec", original.kernel.name, rules_of_the_game.SPEC, prompt, ANSWER_TOKENS)
-
-
-async def _ask(transport: Transport, spending: Spending, question: Question) -> Exchange | None:
-    used = Usage(tokens_of(question.instructions) + tokens_of(question.prompt), 0, estimated=True)
-    spending.begin()
-    try:
-        async with asyncio.timeout(min(LONGEST_S, spending.left_s)):
-            exchange = await transport.ask(question)
-        used = exchange.answer.usage if exchange.answer is not None else used
-    except (ModelUnavailable, TimeoutError):
-        return None
-    finally:
-        spending.end(used)
-    return exchange

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import unicodedata
 
-from tritonforge.domain.exchange import Exchange, Question, Usage
+from tritonforge.domain.exchange import Exchange, Question
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.report import wording
 from tritonforge.rewrite.llm import rules_of_the_game
+from tritonforge.rewrite.llm.asking import ask_once
 from tritonforge.rewrite.llm.describing import finding_words
 from tritonforge.rewrite.llm.limits import Spending
 from tritonforge.rewrite.llm.privacy import Hiding
 from tritonforge.rewrite.llm.sizing import Section, fitted, joined, tokens_of
-from tritonforge.rewrite.llm.transport import ModelUnavailable, Transport
+from tritonforge.rewrite.llm.transport import Transport
 
 MOST_WORDS = 480
 """Characters of an explanation that are shown."""
@@ -42,18 +42,9 @@ async def explain(
     if spending.answer_tokens(size) < ANSWER_TOKENS:
         return "", None
     question = Question("words", result.kernel.name, rules_of_the_game.WORDS, asked, ANSWER_TOKENS)
-    used = Usage(size, 0, estimated=True)
-    spending.begin()
-    try:
-        async with asyncio.timeout(min(LONGEST_S, spending.left_s)):
-            exchange = await transport.ask(question)
-    except (ModelUnavailable, TimeoutError):
-        return "", None
-    else:
-        used = exchange.answer.usage if exchange.answer is not None else used
-    finally:
-        spending.end(used)
-    return (plain_words(exchange.answer.text) if exchange.answer is not None else ""), exchange
+    exchange = await ask_once(transport, spending, question, LONGEST_S)
+    answer = exchange.answer if exchange is not None else None
+    return (plain_words(answer.text) if answer is not None else ""), exchange
 
 
 def _sections(result: OptimizeResult, text: str, hiding: Hiding) -> list[Section]:
