@@ -22,9 +22,10 @@ from tritonforge.prediction import disagreement
 from tritonforge.profiling.measuring import Samples
 from tritonforge.profiling.statistics import summarise
 from tritonforge.rewrite import Engine, Thinker
+from tritonforge.rewrite.rules.launch_parameters import NAME
 from tritonforge.workload.subject import Subject
 
-LAUNCH_PARAMETERS = "launch-parameters"
+LAUNCH_PARAMETERS = NAME
 """The rewrite whose parameters are values of the launch."""
 
 Stage = Literal["assess", "compile", "measure", "verify", "confirm", "think"]

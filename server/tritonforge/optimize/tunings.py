@@ -9,10 +9,9 @@ from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Config, Launch, Scalar
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.domain.tuning import TunedLaunch, Value
+from tritonforge.optimize.search import LAUNCH_PARAMETERS
 from tritonforge.workload.launches import problem_id
 
-LAUNCH_PARAMETERS = "launch-parameters"
-"""The rewrite that changes nothing but a launch's configuration: no other can be picked at a launch."""
 OPTIONS = ("num_warps", "num_stages")
 _SETTABLE = frozenset(["literal", "local", "module", "parameter", "default", "autotune", "absent"])
 """Where a value may come from that a launch may as well leave out. One that is computed from the sizes (a block that

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tritonforge.domain.source import Edit
 from tritonforge.rewrite.rules.grid import read_grid
 from tritonforge.rewrite.rules.keyword_arguments import insert_keywords
-from tritonforge.rewrite.rules.launch_values import LaunchNode, Refused
+from tritonforge.rewrite.rules.launch_values import Refused, launches_in
 from tritonforge.rewrite.rules.sharing import Sharing
 from tritonforge.rewrite.scopes import FUNCTIONS
 from tritonforge.rewrite.structural.kernel_text import KernelText
@@ -65,7 +65,7 @@ class Host:
             raise Refused(f"the grid of the launch at line {node.call.lineno} is computed in a way that is not edited")
         extent = alternatives[0][0]
         others = [n for n in self.nodes if n is not node]
-        sharing = Sharing(self.scopes, _launches(self.text), self.nodes, self.grids)
+        sharing = Sharing(self.scopes, launches_in(self.scopes), self.nodes, self.grids)
         other = sharing.other_grid(extent, site)
         if other is not None and other not in others:
             raise Refused(f"the launch of another kernel at line {other.call.lineno} shares the grid")
@@ -108,9 +108,3 @@ class Host:
         if known is None or any(isinstance(a, ast.Starred) for a in call.args):
             return None
         return call.args[known.index] if known.index < len(call.args) else None
-
-
-def _launches(text: KernelText) -> tuple[LaunchNode, ...]:
-    from tritonforge.rewrite.rules.launch_values import launches_in
-
-    return launches_in(text.scopes)
