@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import dataclasses
 import datetime as dt
 import importlib.util
 import json
@@ -117,7 +118,7 @@ def transport_for(kind: str, settings: LlmSettings) -> Iterator[tuple[Transport,
     """Yield what answers: the real client with a local server, or a recording."""
     if kind == "http" or (kind == "auto" and importlib.util.find_spec("openai") is not None):
         with ScriptedModel([reply(one.answer) for one in PROPOSALS]) as server:
-            chosen = LlmSettings(**{**vars(settings), "base_url": server.base_url})
+            chosen = dataclasses.replace(settings, base_url=server.base_url)
             yield OpenAiTransport(chosen, environment={"OPENAI_API_KEY": "scripted"}), "http"
         return
     exchanges = [
