@@ -27,7 +27,6 @@ class Abilities:
     resolves_actions: bool = False
     action_literals: bool = False
     watches_files: bool = False
-    markdown: bool = True
     shows_documents: bool = False
 
     @classmethod
@@ -38,7 +37,6 @@ class Abilities:
             return bool(get_capability(said, path, False))
 
         resolvable = get_capability(said, "text_document.code_action.resolve_support.properties", ())
-        formats = get_capability(said, "text_document.hover.content_format", None)
         return cls(
             pulls_diagnostics=get_capability(said, "text_document.diagnostic", None) is not None,
             refreshes_diagnostics=has("workspace.diagnostics.refresh_support"),
@@ -51,7 +49,6 @@ class Abilities:
             watches_files=has("workspace.did_change_watched_files.dynamic_registration"),
             shows_documents=has("window.show_document.support"),
             action_literals=has("text_document.code_action.code_action_literal_support"),
-            markdown=formats is None or types.MarkupKind.Markdown in formats,
         )
 
 
