@@ -1,28 +1,23 @@
 """The kernel report in a real browser: clicks, keys and hovers mark what belongs together; nothing else is loaded."""
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import story_arguments
+from story_arguments import INSTALLATION
 
 pytestmark = pytest.mark.timeout(120)
 
 HERE = Path(__file__).parent
-INSTALLATION = Path(
-    os.environ.get("TRITONFORGE_WORKBENCH") or Path.home() / ".cache" / "tritonforge" / "workbench"
-).expanduser()
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
     """What a person saw who read the report of the samples."""
-    named = os.environ.get("TRITONFORGE_CHROMIUM")
-    names = ("chromium", "chromium-browser", "google-chrome")
-    browser = named or next(filter(None, map(shutil.which, names)), None)
+    browser = story_arguments.browser()
     if not (INSTALLATION / "installed").is_file() or browser is None:
         pytest.skip(f"no browser driver in {INSTALLATION}: run `make workbench` to install one")
     sys.path.insert(0, str(HERE.parent / "report"))
