@@ -119,25 +119,20 @@ class Document:
         self.lines[line : line + 1] = (row[:column] + text + row[last:]).split("\n")
         units = [len(row[:c].encode("utf-16-le")) // 2 for c in (column, last)]
         where = {"start": {"line": line, "character": units[0]}, "end": {"line": line, "character": units[1]}}
+        self._tell(where, text)
+
+    def take_line(self, line):
+        """Remove a line."""
+        del self.lines[line]
+        self._tell({"start": {"line": line, "character": 0}, "end": {"line": line + 1, "character": 0}}, "")
+
+    def _tell(self, where, text):
         self.version += 1
         self.client.notify(
             "textDocument/didChange",
             {
                 "textDocument": {"uri": self.uri, "version": self.version},
                 "contentChanges": [{"range": where, "text": text}],
-            },
-        )
-
-    def take_line(self, line):
-        """Remove a line."""
-        del self.lines[line]
-        self.version += 1
-        where = {"start": {"line": line, "character": 0}, "end": {"line": line + 1, "character": 0}}
-        self.client.notify(
-            "textDocument/didChange",
-            {
-                "textDocument": {"uri": self.uri, "version": self.version},
-                "contentChanges": [{"range": where, "text": ""}],
             },
         )
 

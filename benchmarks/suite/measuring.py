@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from suite.case import Case, Draw, judge, outputs_of
+from suite.case import Case, Draw, Factory, judge, outputs_of, plain_call
 from suite.cases import BY_NAME
 from suite.comparators import Progress, Versions, triton_autotune, unguided
 from suite.loading import load
@@ -134,7 +134,8 @@ def _time(case: Case, sizes: Any, functions: dict[str, Callable[..., Any]], job:
     ready: dict[str, Callable[[], Any]] = {}
     unavailable: dict[str, str] = {}
     prepared_s: dict[str, float] = {}
-    for name, prepare in {**_versions(functions, arguments), **_references(case, job)}.items():
+    versions = {name: plain_call(function) for name, function in functions.items()}
+    for name, prepare in {**versions, **_references(case, job)}.items():
         began = time.perf_counter()
         try:
             function = prepare(*arguments)
@@ -161,27 +162,19 @@ def _time(case: Case, sizes: Any, functions: dict[str, Callable[..., Any]], job:
     found.data["calls"].append(call)
 
 
-def _versions(functions: dict[str, Callable[..., Any]], _arguments: Sequence[Any]) -> dict[str, Any]:
-    def prepared(function: Callable[..., Any]) -> Any:
-        return lambda *arguments: lambda: function(*arguments)
-
-    return {name: prepared(function) for name, function in functions.items()}
-
-
-def _references(case: Case, job: Job) -> dict[str, Any]:
+def _references(case: Case, job: Job) -> dict[str, Factory]:
     """Return the factories of the references that are wanted, by name."""
-    out: dict[str, Any] = {}
+    out: dict[str, Factory] = {}
 
-    def compiled(mode: str | None) -> Any:
+    def compiled(mode: str | None) -> Factory:
         def prepare(*arguments: Any) -> Callable[[], Any]:
             torch._dynamo.reset()  # noqa: SLF001 - the documented way to start anew
-            function = torch.compile(case.eager, mode=mode, dynamic=False)
-            return lambda: function(*arguments)
+            return plain_call(torch.compile(case.eager, mode=mode, dynamic=False))(*arguments)
 
         return prepare
 
     if "eager" in job.kinds and case.timed:
-        out[case.label] = lambda *arguments: lambda: case.eager(*arguments)
+        out[case.label] = plain_call(case.eager)
     if "others" in job.kinds:
         out.update(case.others)
     if "compile" in job.kinds and case.compiled:
@@ -207,8 +200,8 @@ def _compare(case: Case, functions: dict[str, Callable[..., Any]], job: Job, fou
         runs.append((unguided(versions, arguments, job.budget_s), versions))
     for progress, versions in runs:
         steps = progress.steps[-6:]
-        functions_now = {name: _bound(function, arguments) for name, function in functions.items()}
-        functions_now |= {f"step {i}": _bound(versions[number], arguments) for i, (_, number) in enumerate(steps)}
+        functions_now = {name: plain_call(function)(*arguments) for name, function in functions.items()}
+        functions_now |= {f"step {i}": plain_call(versions[n])(*arguments) for i, (_, n) in enumerate(steps)}
         for function in functions_now.values():
             function()
         times = time_side_by_side(functions_now, 30, job.timing_s)
@@ -228,10 +221,6 @@ def _compare(case: Case, functions: dict[str, Callable[..., Any]], job: Job, fou
             "same_speed_after_s": round(reached[0], 2) if reached else None,
         }
         found.save()
-
-
-def _bound(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[], Any]:
-    return lambda: function(*arguments)
 
 
 def _summary(samples: Sequence[float]) -> dict[str, Any]:
