@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import math
 import os
 import re
-import tempfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any
 from tritonforge.domain.baseline import Baseline, BaselineEntry, Fact, GpuState, Runs
 from tritonforge.domain.codec import CodecError, decode, encode
 from tritonforge.domain.errors import UsageError
+from tritonforge.store.whole_file import write_whole
 
 SCHEMA = "tritonforge-baseline/1"
 _FAMILY = re.compile(r"tritonforge-baseline/(\d+)")
@@ -61,23 +60,11 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     """
     text = baseline_text(baseline)
     path = Path(os.path.realpath(path))  # a link stays one
-    temporary = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
+    write_whole(path, text, mode=mode)
 
 
 def baseline_text(baseline: Baseline) -> str:

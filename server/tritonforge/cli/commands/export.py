@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +12,7 @@ import click
 from tritonforge.cli.running import open_workspace, warn
 from tritonforge.cli.selecting import select
 from tritonforge.domain.errors import UsageError
+from tritonforge.store.whole_file import write_whole
 
 if TYPE_CHECKING:
     from tritonforge.domain.tuning import TunedLaunch
@@ -104,22 +102,7 @@ def _places(files: Sequence[VllmFile], output: Path) -> list[Path]:
 
 
 def _write(path: Path, content: Any) -> None:
-    """Write JSON: whole, or not at all."""
-    temporary = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".export.", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            json.dump(content, file, indent=2, ensure_ascii=False, allow_nan=False)
-            file.write("\n")
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
+    write_whole(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def _say(sentence: str) -> None:
