@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from tritonforge.compilation.amdgcn import is_amd, read_amd_stream
-from tritonforge.compilation.flow import read_stream
 from tritonforge.compilation.instruction import Instruction
 from tritonforge.compilation.locations import Frame, read_locations, same_file
 from tritonforge.compilation.machine import read_machine
@@ -131,10 +129,9 @@ def machine_listing(
     text: str, file: str, callers: Mapping[Frame, Sequence[int]] | None = None, default_line: int | None = None
 ) -> Listing:
     """Return the instructions and labels of NVIDIA's disassembly or AMD's assembly, placed as `read_machine` does."""
-    amd = is_amd(text)
-    stream, _ = read_amd_stream(text) if amd else read_stream(text)
     machine = read_machine(text, file, callers, default_line)
-    placed = {one.row: _placed(one, line, file) for one, line in zip(stream, machine.lines, strict=True)}
+    amd = machine.amd
+    placed = {one.row: _placed(one, line, file) for one, line in zip(machine.stream, machine.lines, strict=True)}
     rows: list[str] = []
     lines: list[Lines] = []
     for number, raw in enumerate(text.splitlines()):

@@ -56,6 +56,4 @@ def _with_text(result: Failure | Error, one: Comparison) -> Failure | Error:
 
 def _clean(text: str) -> str:
     """Leave out what XML 1.0 cannot hold."""
-    return "".join(
-        c for c in text if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff"
-    )
+    return _FORBIDDEN.sub("", text)

@@ -51,7 +51,8 @@ def vllm_files(launches: Sequence[TunedLaunch]) -> tuple[tuple[VllmFile, ...], t
             refused.append(f"{one.kernel.name}: {found}")
             continue
         name, batch = found
-        files.setdefault(name, {})[batch] = {key: _values(one)[key] for key in CONFIG}
+        values = _values(one)
+        files.setdefault(name, {})[batch] = {key: values[key] for key in CONFIG}
     made = (
         VllmFile(name, {str(batch): configs[batch] for batch in sorted(configs)})
         for name, configs in sorted(files.items())
