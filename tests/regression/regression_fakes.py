@@ -18,7 +18,8 @@ from tritonforge.jobs.session import Session
 from tritonforge.regression.checking import Check
 from tritonforge.regression.judging import Options
 from tritonforge.regression.measuring import BASELINE_RUNS
-from tritonforge.regression.subjects import Checked, describe, site_hash
+from tritonforge.regression.subjects import Checked, site_hash
+from tritonforge.report import wording
 from tritonforge.workload.launches import problem_id, to_launch
 from tritonforge.workload.subject import Subject
 
@@ -123,11 +124,11 @@ def checked(text=SOURCE, block=1024, compiled=None):
     (kernel,) = analyze(text, "k.py").kernels
     subject = Subject("/w", "k.py", text, kernel, (CALL,))
     workload = SimpleNamespace(settings=load_nothing(), analysis=SimpleNamespace(file="k.py"))
-    one = Checked(workload, subject, named=True, texts={"k.py": text})
+    one = Checked(workload, subject, texts={"k.py": text})
     made = to_launch(kernel, launch(block))
     problem = problem_id(kernel, made.problem)
     one.entries[problem, "sm_90"] = BaselineEntry(
-        "k.py", "scale", problem, describe(made), "sm_90", kernel.code_hash, site_hash(kernel, subject),
+        "k.py", "scale", problem, wording.plain_problem(made), "sm_90", kernel.code_hash, site_hash(kernel, subject),
         {"BLOCK": block, "num_warps": 4}, made.config.grid, GPU, {"triton": "3.7.1", "driver": "580.1"}, "2026-11-30",
         compiled=compiled or {"registers": 20, "spill_bytes": 0, "shared_bytes": 0, "occupancy": 1.0, "predicted_us": 29.0},
         findings={},

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+import sys
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console
@@ -37,6 +40,18 @@ def print_lines(lines: Iterable[Line], *, stderr: bool = False) -> None:
     console = _Console(stderr=stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
     for text in styled(lines, console.encoding):
         console.print(text)
+
+
+def print_json(value: object) -> None:
+    """Print `value` as JSON on stdout."""
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def speak_utf8() -> None:
+    """Let stdout speak UTF-8 with plain line ends, whatever the terminal speaks: a program reads it."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
 
 
 def text_width() -> int:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
-import json
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
@@ -17,7 +15,7 @@ import click
 from rich.console import Console
 from rich.status import Status
 
-from tritonforge.cli.rendering import print_lines
+from tritonforge.cli.rendering import print_json, print_lines, speak_utf8
 from tritonforge.cli.selecting import Selected
 from tritonforge.config import Settings, load
 from tritonforge.domain.errors import UsageError
@@ -169,12 +167,10 @@ def emit(
 ) -> None:
     """Print a result: JSON and HTML go to stdout alone, text in colour where the terminal has it."""
     if output_format == "html":
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # as the page says, whatever the terminal speaks
+        speak_utf8()  # as the page says
         sys.stdout.write(as_html())
     elif output_format == "json":
-        json.dump(as_json(), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
-        sys.stdout.write("\n")
+        print_json(as_json())
     else:
         print_lines(as_text())
 

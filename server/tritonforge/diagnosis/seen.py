@@ -19,7 +19,7 @@ def remember(store: Store, result: ProfileResult) -> None:
         code_hash=kernel.code_hash,
         site_hashes=tuple(site.site_hash for site in kernel.launch_sites),
         target=wording.target(first.target),
-        launch=wording.problem(first.launch).replace("\N{NO-BREAK SPACE}", " "),
+        launch=wording.plain_problem(first.launch),
         time_us=time.median if time else predicted.time_us if predicted else None,
         provenance="measured" if time else "predicted",
         interval=time.ci95 if time else predicted.interval if predicted else None,

@@ -131,6 +131,11 @@ class Comparison:
     notes: tuple[str, ...] = ()
     doubtful: bool = False
 
+    @property
+    def failed(self) -> bool:
+        """Whether it fails a check: it regressed, or could not be judged, and not because of the machine."""
+        return self.status == "regressed" or (self.status == "error" and not self.doubtful)
+
 
 @dataclass(frozen=True)
 class CheckResult:
@@ -152,10 +157,5 @@ class CheckResult:
 
     def failing(self, *, strict: bool = False) -> tuple[Comparison, ...]:
         """Return what the answer "no" rests on; `strict` adds what is missing, new, or could not be measured."""
-
-        def bad(one: Comparison) -> bool:
-            if one.status == "regressed" or (one.status == "error" and not one.doubtful):
-                return True
-            return strict and one.status in {"missing", "new", "error"}
-
-        return tuple(one for one in self.comparisons if bad(one))
+        counted = {"missing", "new", "error"} if strict else set[str]()
+        return tuple(one for one in self.comparisons if one.failed or one.status in counted)

@@ -13,7 +13,7 @@ from tritonforge.diagnosis.inspect_many import Part
 from tritonforge.domain.baseline import BaselineEntry, Comparison
 from tritonforge.domain.errors import TritonForgeError
 from tritonforge.jobs.session import Session
-from tritonforge.pytest_plugin.laboratory import Laboratory, told
+from tritonforge.pytest_plugin.laboratory import Laboratory
 from tritonforge.pytest_plugin.subjects import (
     GivenCalls,
     call_of,
@@ -25,6 +25,7 @@ from tritonforge.pytest_plugin.subjects import (
 from tritonforge.regression.checking import Check
 from tritonforge.regression.judging import Options
 from tritonforge.regression.noise import MIN_EFFECT
+from tritonforge.report import check_wording
 
 
 @dataclass(frozen=True)
@@ -103,15 +104,15 @@ class KernelBenchmark:
             said = str(error)
         if said:
             pytest.fail(f"tritonforge: {said}", pytrace=False)
-        for kernel, why, _ in check.unknown:
+        for kernel, why in check.unknown:
             pytest.fail(f"tritonforge: {kernel.name}: {why}", pytrace=False)
         if laboratory.update:
             for scope, why in check.times.errors.items():
                 pytest.fail(f"tritonforge: {scope[1]}: {why}", pytrace=False)
             laboratory.keep(check.updated(whole=False))
         laboratory.comparisons += found
-        bad = [one for one in found if one.status == "regressed" or (one.status == "error" and not one.doubtful)]
+        bad = [one for one in found if one.failed]
         if bad:
-            pytest.fail("\n".join(f"tritonforge: {told(one)}" for one in bad), pytrace=False)
+            pytest.fail("\n".join(f"tritonforge: {check_wording.sentence(one)}" for one in bad), pytrace=False)
         entries = tuple(entry for one in check.kernels for entry in one.entries.values())
         return Benchmark(found, entries, check.session.measures)

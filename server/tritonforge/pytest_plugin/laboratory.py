@@ -14,14 +14,13 @@ from tritonforge.config import Settings, load, workspace_root
 from tritonforge.domain.baseline import Baseline, CheckResult, Comparison
 from tritonforge.jobs.known import KnownTargets
 from tritonforge.jobs.session import Session, open_session
+from tritonforge.regression import BASELINE
 from tritonforge.regression.baseline_file import read_baseline, write_baseline
-from tritonforge.report import check_wording
 from tritonforge.report.text import plain
 from tritonforge.report.text_check import check_text
 from tritonforge.store import Store, open_store
 
 T = TypeVar("T")
-DEFAULT = ".tritonforge/baseline.json"
 
 
 class Laboratory:
@@ -31,7 +30,7 @@ class Laboratory:
         """Start nothing yet."""
         self.root = workspace_root(root)
         self.update = update
-        self.file = baseline or self.root / DEFAULT
+        self.file = baseline or self.root / BASELINE
         self.comparisons: list[Comparison] = []
         self.said: list[str] = []
         self._target = target
@@ -142,8 +141,3 @@ class Laboratory:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=main, name="tritonforge", daemon=True)
         self._thread.start()
-
-
-def told(one: Comparison) -> str:
-    """Return what there is to say of a comparison."""
-    return check_wording.sentence(one)

@@ -41,9 +41,8 @@ class Check:
     options: Options = field(default_factory=Options)
     on_step: Callable[[str], object] = lambda _: None
     kernels: list[Checked] = field(default_factory=list)
-    unknown: list[tuple[Kernel, str, bool]] = field(default_factory=list)
-    """Kernels of which no launch is known: why, and whether the user named them."""
-    notes: list[str] = field(default_factory=list)
+    unknown: list[tuple[Kernel, str]] = field(default_factory=list)
+    """Kernels of which no launch is known, and why."""
     times: Times = field(default_factory=Times)
     lapsed: list[Lapsed] = field(default_factory=list)
 
@@ -88,9 +87,9 @@ class Check:
         try:
             subject = await part.workload.subject_of(kernel, self.session)
         except NoLaunchKnown as error:
-            self.unknown.append((kernel, str(error), part.named))
+            self.unknown.append((kernel, str(error)))
             return
-        one = Checked(part.workload, subject, part.named)
+        one = Checked(part.workload, subject)
         known = [] if update else [entry.arch for entry in self.recorded(one.scope)]
         archs = tuple(dict.fromkeys(known)) or (self.session.arch,)
         for arch in archs:
@@ -125,7 +124,7 @@ class Check:
         found: list[Comparison] = []
         for one in self.kernels:
             found += await self._compare_kernel(one)
-        for kernel, why, _ in self.unknown:
+        for kernel, why in self.unknown:
             for entry in self.recorded((kernel.file, kernel.name)):
                 found.append(comparison_of(kernel, entry, "error", reasons=(why,)))
         return tuple(found)
@@ -206,10 +205,10 @@ class Check:
     def result(self, comparisons: Sequence[Comparison], *, file: str) -> CheckResult:
         """Return all of it."""
         ignored: tuple[Ignored, ...] = tuple(each for one in self.kernels for each in one.ignored)
-        notes = list(self.notes)
+        notes: list[str] = []
         if self.times.busy:
             notes.append(f"{self.times.busy}: times may be longer than they are")
-        notes += [f"{kernel.file}::{kernel.name} is not checked: {why}" for kernel, why, _ in self.unknown
+        notes += [f"{kernel.file}::{kernel.name} is not checked: {why}" for kernel, why in self.unknown
                   if not self.recorded((kernel.file, kernel.name))]  # fmt: skip
         elsewhere = {entry.gpu or entry.arch for entry in self.baseline.entries} - {self.gpu}
         if self.session.measures and elsewhere and not any(one.gpu == self.gpu for one in self.baseline.entries):

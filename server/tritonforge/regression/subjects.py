@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +12,13 @@ from tritonforge.analysis.states import states
 from tritonforge.analysis.text import decode_source
 from tritonforge.diagnosis.assessment import Assessed
 from tritonforge.diagnosis.compiled_calls import CompiledCalls
+from tritonforge.diagnosis.diagnose import current_day
 from tritonforge.diagnosis.inspect_file import sorted_out
 from tritonforge.domain.baseline import Baseline, BaselineEntry, Fact
 from tritonforge.domain.finding import SEVERITIES, Severity
 from tritonforge.domain.ignoring import Ignored
 from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.launch import Config, Launch, RecordedLaunch, Scalar
+from tritonforge.domain.launch import Config, RecordedLaunch, Scalar
 from tritonforge.domain.messages import Program
 from tritonforge.jobs.session import Session
 from tritonforge.regression.compiled import facts_of
@@ -37,7 +37,6 @@ class Checked:
 
     workload: FileWorkload
     subject: Subject
-    named: bool
     entries: dict[tuple[str, str], BaselineEntry] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     ignored: tuple[Ignored, ...] = ()
@@ -61,6 +60,7 @@ class Checked:
         info = session.info
         versions = {"driver": info.driver, "torch": info.torch, "triton": info.triton}
         settings, file = self.workload.settings, self.workload.analysis.file
+        today, host = current_day().isoformat(), site_hash(self.kernel, self.subject)
         for one in assessed:
             key = problem_id(self.kernel, one.launch.problem), one.compilation.arch
             if key in self.entries:
@@ -73,15 +73,15 @@ class Checked:
                 file=file,
                 kernel=self.kernel.name,
                 problem=key[0],
-                describes=describe(one.launch),
+                describes=wording.plain_problem(one.launch),
                 gpu=gpu,
                 arch=key[1],
                 code_hash=self.kernel.code_hash,
-                site_hash=site_hash(self.kernel, self.subject),
+                site_hash=host,
                 config=config_facts(one.launch.config),
                 grid=one.launch.config.grid,
                 versions={name: value for name, value in versions.items() if value},
-                date=dt.datetime.now(dt.UTC).date().isoformat(),
+                date=today,
                 compiled=facts_of(one),
                 findings=gravest,
             )
@@ -91,10 +91,12 @@ class Checked:
         """Take the texts of the kernel's file, of those that its calls are in, and of workspace modules they use."""
         program = self.subject.program()
         self.texts = dict(program.overlays)
+        if compiled is None:
+            return
         root = Path(self.subject.root)
-        for call in self.subject.calls if compiled is not None else ():
+        for call in self.subject.calls:
             for arch in archs:
-                for path in compiled.sources_of(program, self.kernel, call, arch) if compiled else ():
+                for path in compiled.sources_of(program, self.kernel, call, arch):
                     name = _inside(root, Path(path))
                     if name is not None and name not in self.texts and (text := _text(Path(path))) is not None:
                         self.texts[name] = text
@@ -146,11 +148,6 @@ def config_facts(config: Config) -> Mapping[str, Fact]:
     """Return how a launch computes, as plain values."""
     pairs = (*config.constexprs, *config.options)
     return {name: value.value if isinstance(value, Scalar) else wording.argument(value) for name, value in pairs}
-
-
-def describe(launch: Launch) -> str:
-    """Return what a launch computes, in words with plain blanks."""
-    return wording.problem(launch).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _inside(root: Path, path: Path) -> str | None:

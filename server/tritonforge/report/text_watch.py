@@ -51,7 +51,7 @@ def watch_row(kernel: Kernel, result: ProfileResult, *, speedup: float | None, f
     return WatchRow(
         kernel=kernel.name,
         place=wording.place(kernel),
-        launch=wording.problem(first.launch).replace("\N{NO-BREAK SPACE}", " "),
+        launch=wording.plain_problem(first.launch),
         more_launches=len(result.profiles) - 1,
         time_us=time,
         provenance="measured" if measured else "predicted" if time is not None else "",

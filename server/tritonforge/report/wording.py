@@ -153,6 +153,11 @@ def problem(launch: Launch) -> str:
     return ", ".join(parts)
 
 
+def plain_problem(launch: Launch) -> str:
+    """Return what a launch computes with plain blanks, for what is kept, compared, or shown on one line."""
+    return problem(launch).replace("\N{NO-BREAK SPACE}", " ")
+
+
 def config(chosen: Config) -> str:
     """Return how a launch computes it: tunable constexprs, options."""
     return " ".join(f"{name}={argument(value)}" for name, value in (*chosen.constexprs, *chosen.options))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
-import io
-import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from tritonforge import __version__
-from tritonforge.cli.rendering import print_lines, text_width
+from tritonforge.cli.rendering import print_json, print_lines, speak_utf8, text_width
 from tritonforge.cli.running import warn
 from tritonforge.cli.selecting import Selected
 from tritonforge.domain.results import AnalyzeResult
@@ -27,11 +25,9 @@ def print_report(
     output_format: str, result: AnalyzeResult, files: Sequence[Selected], root: Path, *, show_ignored: bool = False
 ) -> None:
     """Print `result` of `files`, found in the workspace `root`; text lists what is ignored where that is asked for."""
-    base = repository(root)
-    inside = root.relative_to(base).as_posix()
-    prefix = "" if inside == "." else f"{inside}/"
-    if output_format != "text" and isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # whatever the terminal speaks: a program reads it
+    base, prefix = repository(root)
+    if output_format != "text":
+        speak_utf8()
     if output_format == "text":
         print_lines(analyze_text(result, width=text_width(), show_ignored=show_ignored))
     elif output_format == "json":
@@ -54,15 +50,14 @@ def print_report(
         sys.stdout.write(analyze_html(result, {file.analysis.file: file.text for file in files}, version=__version__))
 
 
-def repository(root: Path) -> Path:
-    """Return the folder that a code host knows paths from: the repository around the workspace, else the workspace."""
-    return next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+def repository(root: Path) -> tuple[Path, str]:
+    """Return the folder that a code host knows paths from, and what leads from there to the workspace `root`.
 
-
-def print_json(value: object) -> None:
-    """Print `value` as JSON on stdout."""
-    json.dump(value, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
-    sys.stdout.write("\n")
+    It is the repository around the workspace, else the workspace. The way is empty, or ends with a `/`.
+    """
+    base = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+    inside = root.relative_to(base).as_posix()
+    return base, "" if inside == "." else f"{inside}/"
 
 
 def append_summary(text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tritonforge import __version__
-from tritonforge.cli.commands.analyze_output import append_summary, print_json, repository
-from tritonforge.cli.rendering import print_lines, text_width
+from tritonforge.cli.commands.analyze_output import append_summary, repository
+from tritonforge.cli.rendering import print_json, print_lines, speak_utf8, text_width
 from tritonforge.cli.running import (
     Progress,
     Workspace,
@@ -27,12 +26,12 @@ from tritonforge.cli.running import (
 from tritonforge.cli.selecting import Selected, select
 from tritonforge.config import workspace_root
 from tritonforge.domain.errors import NoLaunchKnown, UsageError
+from tritonforge.regression import BASELINE
 
 if TYPE_CHECKING:
     from tritonforge.domain.baseline import Baseline, CheckResult, Comparison
     from tritonforge.regression.checking import Check
 
-DEFAULT = ".tritonforge/baseline.json"
 FORMATS = ("text", "json", "junit", "sarif", "github")
 
 
@@ -40,7 +39,7 @@ FORMATS = ("text", "json", "junit", "sarif", "github")
 @click.argument("paths", nargs=-1, metavar="[PATH[::KERNEL]…]")
 @click.option(
     "--baseline", "baseline_file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help=f"The committed baselines (default: {DEFAULT} of the workspace).",
+    help=f"The committed baselines (default: {BASELINE} of the workspace).",
 )  # fmt: skip
 @click.option(
     "--update", is_flag=True, help="Measure anew, write what was measured into the baseline, and show what changed."
@@ -76,7 +75,7 @@ def check(paths: tuple[str, ...], **options: Any) -> int:
     from tritonforge.regression.baseline_file import read_baseline
 
     root = workspace_root(Path(paths[0].partition("::")[0]) if paths else Path.cwd())
-    file = options.pop("baseline_file") or root / DEFAULT
+    file = options.pop("baseline_file") or root / BASELINE
     baseline = read_baseline(file)
     if baseline is None and not options["update"]:
         raise UsageError(f"there is no baseline at {_shown(file)}.", "Make one: tritonforge check PATH --update.")
@@ -175,7 +174,7 @@ def _files(paths: tuple[str, ...], baseline: Baseline | None, root: Path, shown:
 
 def _unknown(checking: Check, named: set[str]) -> int:
     """Return the exit code for kernels of which no launch is known: those that were named by themselves count."""
-    for kernel, why, _ in checking.unknown:
+    for kernel, why in checking.unknown:
         if {kernel.name, kernel.simple_name} & named:
             warn(f"{kernel.file}::{kernel.name}: {why}")
             return NoLaunchKnown.exit_code
@@ -191,11 +190,9 @@ def _shown(file: Path) -> str:
 
 
 def _print(output_format: str, result: CheckResult, root: Path, *, show_ignored: bool) -> None:
-    base = repository(root)
-    inside = root.relative_to(base).as_posix()
-    prefix = "" if inside == "." else f"{inside}/"
-    if output_format != "text" and isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # whatever the terminal speaks: a program reads it
+    base, prefix = repository(root)
+    if output_format != "text":
+        speak_utf8()
     if output_format == "text":
         from tritonforge.report.text_check import check_text
 
