@@ -6,14 +6,16 @@ import shutil
 import stat
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from remote_support import elsewhere, far, job
 
 from tritonforge.domain.errors import TargetUnreachable
+from tritonforge.domain.frames import message
 from tritonforge.domain.launch import Call, ExactValues, Scalar, Tensor
 from tritonforge.domain.messages import Compile, Program
-from tritonforge.jobs import JobError
+from tritonforge.jobs import JobError, shipping
 from tritonforge.jobs.workspace import files as limits
 
 
@@ -304,3 +306,33 @@ def test_a_tree_leads_nowhere_else(tmp_path):
     with pytest.raises(FileRefused, match="did not arrive as it was sent"):
         cache.put("1" * 64, b"other")
     assert not Path(tmp_path.parent, "out.py").exists()
+
+
+def test_what_the_other_side_was_not_told_of_for_long_is_sent_again(workspace, monkeypatch):
+    """Over there only what is asked for or sent counts as used: each edit lays out a tree, and tells of the edit alone."""
+    (workspace / "kernels.py").write_text("import other\n")
+    (workspace / "other.py").write_text("VALUE = 2\n")
+    now = [1000.0]
+    monkeypatch.setattr(shipping, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    told = []
+
+    class Other:
+        files = "/far"
+
+        async def exchange(self, make, on_progress=None, seconds=60.0):
+            frame = make(1)
+            if frame.kind == "file":
+                told[-1].append(frame.payload.decode().strip())
+            return message("files", id=1)
+
+    async def run():
+        other, sent = Other(), shipping.Shipping()
+        for edit in range(3):
+            told.append([])
+            (workspace / "kernels.py").write_text(f"import other\nEDIT = {edit}\n" + "#" * edit)
+            await (await sent.send(other, job(workspace, "echo"))).arrived()
+            now[0] += 700.0
+
+    asyncio.run(run())
+    assert ["VALUE = 2" in one for one in told] == [True, False, True]
+    assert all(any(f"EDIT = {edit}" in text for text in one) for edit, one in enumerate(told))

@@ -148,6 +148,7 @@ class Shipping:
     ) -> list[asyncio.Task[Frame]]:
         """Send the contents that are not there, and have them laid out; returns the answers that are on their way."""
         unknown = {entry.digest: entry for entry in entries if not self._is_there(entry.digest)}
+        told = tuple(unknown)  # only what is asked for or sent counts as used over there
         if sum(entry.size for entry in unknown.values()) > _ASKED_FIRST:
             lacks = await self._lacks(worker, list(unknown))
             unknown = {digest: entry for digest, entry in unknown.items() if digest in lacks}
@@ -164,7 +165,7 @@ class Shipping:
             _taken(await tree)
         await asyncio.sleep(0)  # tasks begin in order: what was asked is on its way before the job is
         now = time.monotonic()
-        self._there.update((entry.digest, now) for entry in entries)
+        self._there.update((digest, now) for digest in told)
         self._laid[key] = now
         return [*tasks, tree]
 
@@ -179,7 +180,7 @@ class Shipping:
         lacks = await self._lacks(worker, list(unknown)) if unknown else set()
         for digest in lacks & unknown.keys():
             _taken(await self._file(worker, digest, unknown[digest]))
-        self._there.update((digest, time.monotonic()) for digest in digests.values())
+        self._there.update((digest, time.monotonic()) for digest in unknown)
         return digests
 
     async def _digest(self, value: bytes) -> str:
