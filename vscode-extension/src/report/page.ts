@@ -59,9 +59,13 @@ export class ReportPage implements vscode.Disposable {
     }
   }
 
-  /** Shows the report for the first time. */
-  async open(): Promise<void> {
-    await this.asking.now();
+  /** Shows the report for the first time: as it was just answered, else asked for. */
+  async open(answer?: Answer): Promise<void> {
+    if (answer === undefined) {
+      await this.asking.now();
+    } else {
+      this.draw(this.take(answer) ?? problemPage(NO_SERVER));
+    }
   }
 
   private isAbout(uri: vscode.Uri): boolean {
@@ -75,13 +79,22 @@ export class ReportPage implements vscode.Disposable {
       const known = this.html === undefined ? {} : { known: this.answer?.version };
       const question = { ...this.memory, ...known };
       const answer = (await this.session.execute("tritonforge.showReport", question)) as Answer | undefined;
-      this.answer = answer ?? this.answer;
-      this.html = answer?.html ?? this.html;
-      html = this.html ?? problemPage(NO_SERVER);
+      html = this.take(answer) ?? problemPage(NO_SERVER);
     } catch (error) {
       // What was shown before still says more than why there is nothing newer.
       html = this.html ?? problemPage(error instanceof Error ? error.message : String(error));
     }
+    this.draw(html);
+  }
+
+  /** Takes an answer over; returns the page that is known now. */
+  private take(answer: Answer | undefined): string | undefined {
+    this.answer = answer ?? this.answer;
+    this.html = answer?.html ?? this.html;
+    return this.html;
+  }
+
+  private draw(html: string): void {
     // The same page is not loaded anew: it would lose the focus.
     if (html !== this.panel.webview.html) {
       this.panel.webview.html = html;

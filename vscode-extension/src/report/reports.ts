@@ -43,7 +43,7 @@ export class Reports implements vscode.WebviewPanelSerializer, vscode.CustomRead
     }
     const title = `Report: ${answer.title}`;
     const panel = vscode.window.createWebviewPanel(PANEL, title, vscode.ViewColumn.Beside, { enableFindWidget: true });
-    await this.fill(panel, memory);
+    await this.fill(panel, memory, answer);
   }
 
   /** Brings a panel back after the window was reloaded. */
@@ -68,14 +68,14 @@ export class Reports implements vscode.WebviewPanelSerializer, vscode.CustomRead
     await page.open();
   }
 
-  private async fill(panel: vscode.WebviewPanel, memory: Memory): Promise<void> {
+  private async fill(panel: vscode.WebviewPanel, memory: Memory, answer?: Answer): Promise<void> {
     const page = new ReportPage(panel, memory, this.session, () => columnBeside(panel));
     this.panels.set(key(memory), panel);
     panel.onDidDispose(() => {
       page.dispose();
       this.panels.delete(key(memory));
     });
-    await page.open();
+    await page.open(answer);
   }
 }
 
