@@ -20,9 +20,6 @@ const CONTEXT = "tritonforge.kernels.state";
 export class KernelTree implements vscode.TreeDataProvider<Node>, vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<undefined>();
   readonly onDidChangeTreeData = this.changed.event;
-  private readonly listed = new vscode.EventEmitter<readonly Row[]>();
-  /** Told all rows when they have been listed. */
-  readonly onDidList = this.listed.event;
   private readonly view: vscode.TreeView<Node>;
   private readonly loading = new Coalesced(() => this.load(), QUIET_MILLISECONDS);
   private readonly subscriptions: { dispose(): unknown }[];
@@ -42,7 +39,6 @@ export class KernelTree implements vscode.TreeDataProvider<Node>, vscode.Disposa
     };
     this.subscriptions = [
       this.changed,
-      this.listed,
       this.view,
       files,
       files.onDidCreate(refresh),
@@ -127,7 +123,6 @@ export class KernelTree implements vscode.TreeDataProvider<Node>, vscode.Disposa
       return;
     }
     this.view.message = trusted ? "" : "Restricted Mode: kernels are only analysed.";
-    this.listed.fire(this.all);
   }
 
   private show(rows: readonly Row[], otherwise: "loading" | "empty" | "problem"): void {

@@ -1,6 +1,7 @@
 import { sep } from "node:path";
 
-import { findOnPath, succeeds } from "../process.js";
+import { runProcess } from "../environment/run.js";
+import { findOnPath } from "../process.js";
 import type { ServerSource, Surroundings } from "./source.js";
 
 const SERVE = ["serve", "--stdio"];
@@ -20,12 +21,9 @@ export const fromInterpreter: ServerSource = async (surroundings) => {
     return undefined;
   }
   // -P: a folder of the workspace called tritonforge is not the server.
-  const installed = await succeeds(python, [
-    "-P",
-    "-c",
-    "import importlib.util, sys; sys.exit(importlib.util.find_spec('tritonforge.lsp') is None)",
-  ]);
-  return installed
+  const look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('tritonforge.lsp') is None)";
+  const { code } = await runProcess(python, ["-P", "-c", look], { milliseconds: 15_000 });
+  return code === 0
     ? { command: python, args: ["-P", "-m", "tritonforge", ...SERVE], source: "the selected interpreter" }
     : undefined;
 };
