@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from tritonforge import __version__
+from tritonforge.cli.code_host import append_summary, repository
 from tritonforge.cli.rendering import print_json, print_lines, speak_utf8, text_width
-from tritonforge.cli.running import warn
 from tritonforge.cli.selecting import Selected
 from tritonforge.domain.results import AnalyzeResult
 from tritonforge.report.json_analyze import analyze_json
 from tritonforge.report.text_analyze import analyze_text
-
-_SUMMARY = "GITHUB_STEP_SUMMARY"
-_SUMMARY_BYTES = 1 << 20
-"""The most that GitHub takes for the summary of one step."""
 
 
 def print_report(
@@ -36,7 +31,7 @@ def print_report(
         from tritonforge.report.sarif import analyze_sarif
 
         log = analyze_sarif(
-            result, root=base.as_uri(), prefix=prefix, version=__version__, documentation=documentation()
+            result, root=base.as_uri(), prefix=prefix, version=__version__, documentation=_documentation()
         )
         print_json(log)
     elif output_format == "github":
@@ -50,34 +45,7 @@ def print_report(
         sys.stdout.write(analyze_html(result, {file.analysis.file: file.text for file in files}, version=__version__))
 
 
-def repository(root: Path) -> tuple[Path, str]:
-    """Return the folder that a code host knows paths from, and what leads from there to the workspace `root`.
-
-    It is the repository around the workspace, else the workspace. The way is empty, or ends with a `/`.
-    """
-    base = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
-    inside = root.relative_to(base).as_posix()
-    return base, "" if inside == "." else f"{inside}/"
-
-
-def append_summary(text: str) -> None:
-    """Add to the summary of the workflow's step, where there is one and room for it."""
-    place = os.environ.get(_SUMMARY)
-    if not place:
-        return
-    path = Path(place)
-    try:
-        used = path.stat().st_size if path.exists() else 0
-        if used + len(text.encode()) > _SUMMARY_BYTES:
-            warn("the report is too long for the summary of a step, and was left out of it.")
-            return
-        with path.open("a", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        warn(f"{_SUMMARY} cannot be written: {error.strerror}.")
-
-
-def documentation() -> str | None:
+def _documentation() -> str | None:
     """Return where the documentation is on the web, as the installed package says; None where it does not."""
     try:
         urls = importlib.metadata.metadata("tritonforge").get_all("Project-URL") or []

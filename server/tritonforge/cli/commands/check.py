@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tritonforge import __version__
-from tritonforge.cli.commands.analyze_output import append_summary, repository
+from tritonforge.cli.code_host import append_summary, repository
 from tritonforge.cli.rendering import print_json, print_lines, speak_utf8, text_width
 from tritonforge.cli.running import (
     Progress,
