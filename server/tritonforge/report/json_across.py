@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tritonforge.domain.across import AcrossResult, Cell
-from tritonforge.report.json_parts import Json, interval, kernel_json, number, target_json, verdict_json
+from tritonforge.report.json_parts import Json, change_json, interval, kernel_json, number, target_json
 
 
 def across_json(results: Iterable[AcrossResult]) -> list[Json]:
@@ -19,8 +19,6 @@ def across_json(results: Iterable[AcrossResult]) -> list[Json]:
 
 def _result(result: AcrossResult) -> Json:
     best = result.best
-    if best is not None and (best.trial.verdict is None or not best.trial.verdict.accepted):
-        raise ValueError(f"suggestion {best.trial.candidate.title!r} has no passed verdict")
     return {
         "kernel": kernel_json(result.kernel),
         "targets": [target_json(target) for target in result.targets],
@@ -36,16 +34,7 @@ def _result(result: AcrossResult) -> Json:
         "chosen": result.chosen,
         "why": result.why,
         "worst_loss": number(result.worst_loss),
-        "best": None
-        if best is None or best.trial.verdict is None
-        else {
-            "title": best.trial.candidate.title,
-            "edits": [
-                {"file": e.file, "start": e.start, "end": e.end, "text": e.text} for e in best.trial.candidate.edits
-            ],
-            "diff": best.diff,
-            "verdict": verdict_json(best.trial.verdict),
-        },
+        "best": None if best is None else {"title": best.trial.candidate.title, **change_json(best)},
     }
 
 

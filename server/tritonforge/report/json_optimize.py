@@ -9,6 +9,7 @@ from tritonforge.domain.results import OptimizeResult
 from tritonforge.report.json_parts import (
     SCHEMA,
     Json,
+    change_json,
     config_json,
     interval,
     kernel_json,
@@ -16,7 +17,6 @@ from tritonforge.report.json_parts import (
     number,
     numbers,
     target_json,
-    verdict_json,
 )
 
 
@@ -43,13 +43,11 @@ def _best(best: Suggestion | None) -> Json | None:
     """Return the suggestion.
 
     Raises:
-        ValueError: when it was not verified: nothing becomes a suggestion without a passed verdict.
+        ValueError: as `change_json` does.
     """
     if best is None:
         return None
     trial = best.trial
-    if trial.verdict is None or not trial.verdict.accepted:
-        raise ValueError(f"suggestion {trial.candidate.title!r} has no passed verdict")
     return {
         "title": trial.candidate.title,
         "origin": trial.candidate.origin,
@@ -57,9 +55,7 @@ def _best(best: Suggestion | None) -> Json | None:
         "speedup": number(best.speedup),
         "speedup_ci95": interval(best.speedup_ci95),
         "provenance": best.provenance,
-        "edits": [{"file": e.file, "start": e.start, "end": e.end, "text": e.text} for e in trial.candidate.edits],
-        "diff": best.diff,
-        "verdict": verdict_json(trial.verdict),
+        **change_json(best),
     }
 
 

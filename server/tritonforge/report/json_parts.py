@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tritonforge.domain.candidate import Verdict
+from tritonforge.domain.candidate import Suggestion, Verdict
 from tritonforge.domain.errors import TritonForgeError
 from tritonforge.domain.finding import Bottleneck, Finding
 from tritonforge.domain.kernel import Kernel
@@ -133,6 +133,22 @@ def target_json(target: TargetInfo) -> Json:
         "driver": target.driver,
         "torch": target.torch,
         "triton": target.triton,
+    }
+
+
+def change_json(best: Suggestion) -> Json:
+    """Return what applying a suggestion changes, with the verdict on it: its edits, its diff, V.
+
+    Raises:
+        ValueError: when it was not verified: nothing becomes a suggestion without a passed verdict.
+    """
+    candidate, verdict = best.trial.candidate, best.trial.verdict
+    if verdict is None or not verdict.accepted:
+        raise ValueError(f"suggestion {candidate.title!r} has no passed verdict")
+    return {
+        "edits": [{"file": e.file, "start": e.start, "end": e.end, "text": e.text} for e in candidate.edits],
+        "diff": best.diff,
+        "verdict": verdict_json(verdict),
     }
 
 
