@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from tritonforge.analysis import analyze
@@ -172,13 +173,17 @@ class Search:
 
     def kernel_in(self, text: str) -> Kernel | None:
         """Find the subject's kernel in an edited text: same name, same place among kernels of that name."""
+        after = self._named(text)
+        return after[self._place] if self._place < len(after) else None
 
-        def named(source: str) -> list[Kernel]:
-            return [k for k in analyze(source, self.subject.file).kernels if k.name == self.subject.kernel.name]
+    def _named(self, text: str) -> list[Kernel]:
+        return [k for k in analyze(text, self.subject.file).kernels if k.name == self.subject.kernel.name]
 
-        before, after = named(self.subject.text), named(text)
-        index = next((i for i, k in enumerate(before) if k.range == self.subject.kernel.range), 0)
-        return after[index] if index < len(after) else None
+    @cached_property
+    def _place(self) -> int:
+        """The place of the subject's kernel among those of its name: every attempt asks, and the file may be large."""
+        before = self._named(self.subject.text)
+        return next((i for i, k in enumerate(before) if k.range == self.subject.kernel.range), 0)
 
     def note(self, *notes: str) -> None:
         """Keep sentences for the reader of the result, each once."""
