@@ -268,7 +268,7 @@ def comparator_table(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def reference_lines(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield, for each plain kernel, every reference with its time or the reason why it has none."""
+    """Yield, for each plain kernel, every other version that was timed, with its time or the reason why it has none."""
     for row in rows:
         calls = row.get("measured", {}).get("calls", [])
         names = dict.fromkeys(name for call in calls for name in (*call["times_us"], *call["unavailable"]))
@@ -367,7 +367,7 @@ def main() -> int:
             ("Plain kernels", plain_table(plain) if plain else ()),
             ("Shipped kernels", shipped_table(shipped) if shipped else ()),
             ("What else tuned the same kernels", comparator_table(plain)),
-            ("Every reference", reference_lines(plain)),
+            ("Every version that was timed", reference_lines(plain)),
         ):
             lines = list(table)
             if lines:
