@@ -1,4 +1,7 @@
-"""A further `triton.Config` for an autotuner whose list of configs is written out."""
+"""A further `triton.Config` for an autotuner whose list of configs is written out.
+
+The new one goes to the front: what is compiled and compared without measuring is an autotuner's first choice.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +9,24 @@ import ast
 from collections.abc import Mapping
 
 from tritonforge.domain.source import Edit
-from tritonforge.rewrite.rules.keyword_arguments import insert_items
-from tritonforge.rewrite.rules.launch_values import Refused, called_name, integer
+from tritonforge.rewrite.rules.keyword_arguments import prepend_item
+from tritonforge.rewrite.rules.launch_values import OPTIONS, Refused, called_name, integer
+from tritonforge.rewrite.scopes import Scopes
 from tritonforge.rewrite.text import Source
 
 
-def add_config(source: Source, function: ast.FunctionDef | None, wanted: Mapping[str, int]) -> tuple[Edit, ...]:
-    """Return the edit that appends a config with `wanted` to the list of `@triton.autotune` above `function`.
+def add_config(
+    source: Source, scopes: Scopes, function: ast.FunctionDef | None, wanted: Mapping[str, int]
+) -> tuple[Edit, ...]:
+    """Return the edit that puts a config with `wanted` at the head of the list of `@triton.autotune` above `function`.
 
-    Values that `wanted` does not give are those of the list's first config.
+    The list stands in the decorator, or in a variable of the module that nothing else reads. Values that `wanted` does
+    not give are those of the list's first config.
 
     Raises:
         Refused: the list is not written out, a value is none that it tunes, or the config is there already.
     """
-    decorator = next(
-        (
-            d
-            for d in (function.decorator_list if function else ())
-            if isinstance(d, ast.Call) and called_name(d) == "autotune"
-        ),
-        None,
-    )
-    configs = _list_of(decorator) if decorator else None
-    if configs is None or not configs.elts:
-        raise Refused(
-            "already autotuned: its list of configs is computed, so that no config can be added to it by an edit"
-        )
+    configs = _list_of(scopes, function)
     calls = [e for e in configs.elts if isinstance(e, ast.Call) and called_name(e) == "Config"]
     entries = [_entry(c) for c in calls]
     if len(calls) != len(configs.elts) or any(e is None for e in entries):
@@ -42,7 +37,7 @@ def add_config(source: Source, function: ast.FunctionDef | None, wanted: Mapping
     for name, value in wanted.items():
         if name in tiles:
             tiles[name] = str(value)
-        elif name in {"num_warps", "num_stages", "num_ctas", "maxnreg"}:
+        elif name in OPTIONS:
             options[name] = str(value)
         else:
             raise Refused(f"already autotuned: {name} is not among the values that its configs give")
@@ -51,13 +46,45 @@ def add_config(source: Source, function: ast.FunctionDef | None, wanted: Mapping
     called = source.segment(first.func)
     body = ", ".join(f'"{k}": {v}' for k, v in tiles.items())
     tail = "".join(f", {k}={v}" for k, v in options.items())
-    return insert_items(source, configs, configs.elts, [f"{called}({{{body}}}{tail})"])
+    return (prepend_item(source, configs.elts, f"{called}({{{body}}}{tail})"),)
 
 
-def _list_of(decorator: ast.Call) -> ast.List | None:
-    given = next((k.value for k in decorator.keywords if k.arg == "configs"), None)
-    given = given or (decorator.args[0] if decorator.args else None)
-    return given if isinstance(given, ast.List) else None
+def _list_of(scopes: Scopes, function: ast.FunctionDef | None) -> ast.List:
+    """Return the list of configs, where this kernel's decorator alone reads it.
+
+    Raises:
+        Refused: saying how the list is made, and why it is left alone.
+    """
+    decorators = function.decorator_list if function else ()
+    calls = (d for d in decorators if isinstance(d, ast.Call) and called_name(d).endswith("autotune"))
+    decorator = next(calls, None)
+    given = next((k.value for k in decorator.keywords if k.arg == "configs"), None) if decorator else None
+    given = given or (decorator.args[0] if decorator and decorator.args else None)
+    if isinstance(given, ast.Name):
+        variable = scopes.resolve(given)
+        values = variable.values if variable is not None else []
+        if variable is None or values == [None]:
+            raise Refused(f"already autotuned: its list of configs, {given.id}, is not written in this file")
+        if not isinstance(variable.single, ast.List):
+            raise Refused(f"{_COMPUTED} ({given.id} at line {given.lineno})")
+        other = next((read for read in variable.reads if read is not given), None)
+        if other is not None:
+            raise Refused(f"already autotuned: its list of configs, {given.id}, is read at line {other.lineno} too")
+        given = variable.single
+    if not isinstance(given, ast.List) or not given.elts:
+        raise Refused(f"{_COMPUTED} ({_how(given)})" if given is not None else _COMPUTED)
+    return given
+
+
+_COMPUTED = "already autotuned: its list of configs is computed, so that no config can be added to it by an edit"
+
+
+def _how(given: ast.expr) -> str:
+    if isinstance(given, ast.ListComp | ast.GeneratorExp):
+        return f"a comprehension at line {given.lineno}"
+    if isinstance(given, ast.Call):
+        return f"what {ast.unparse(given.func)}() returns"
+    return f"line {given.lineno}"
 
 
 def _entry(call: ast.Call) -> tuple[dict[str, str], dict[str, str]] | None:

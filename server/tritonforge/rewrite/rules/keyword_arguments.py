@@ -52,6 +52,16 @@ def insert_items(
     return (source.insert(behind, text if comma else f",{text}"),)
 
 
+def prepend_item(source: Source, items: Sequence[ast.expr], new: str) -> Edit:
+    """Return the edit that puts `new` in front of the comma-separated `items`, on a line of its own where they are."""
+    start = source.span(items[0])[0]
+    line = source.line_of(start)
+    lead = source.text[source.line_starts[line - 1] : start]
+    if lead.strip(" \t\f"):
+        return source.insert(start, f"{new}, ")
+    return source.insert(start, f"{new},{source.newline}{lead}")
+
+
 def _own_line(source: Source, start: int, items: Sequence[ast.expr | ast.keyword]) -> bool:
     """Tell whether the item that starts at `start` has its line to itself, and the items before it do not share one."""
     line = source.line_of(start)

@@ -145,7 +145,7 @@ class _Plan:
     def solve(self) -> tuple[Edit, ...]:
         """Find edits, detaching shared places and letting other sites join until nothing is in the way."""
         if any(self.values[i][n].place == "autotune" for i in self.chosen for n in self.wanted):
-            return add_config(self.source, self.settings.function, self.wanted)
+            return add_config(self.source, self.scopes, self.settings.function, self.wanted)
         detached: dict[ast.expr, str] = {}
         joined: list[int] = []
         while True:

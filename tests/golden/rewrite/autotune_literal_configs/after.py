@@ -5,9 +5,9 @@ import triton.language as tl
 
 @triton.autotune(
     configs=[
+        triton.Config({"BLOCK": 1024}, num_warps=8),
         triton.Config({"BLOCK": 64}, num_warps=2),
         triton.Config({"BLOCK": 128}, num_warps=4),
-        triton.Config({"BLOCK": 1024}, num_warps=8),
     ],
     key=["n"],
 )
