@@ -2,6 +2,7 @@
 
 Just enough of Python's scoping for host code (functions, lambdas, comprehensions, classes, `global`, `nonlocal`). A
 variable set in any way that this module cannot follow has `None` among its values, so that nobody takes it for known.
+An attribute of a class is a variable of the class's body, which `self.BLOCK`, `cls.BLOCK` and `Class.BLOCK` read.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tritonforge.rewrite.text import Source
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.expr
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+Read = ast.Name | ast.Attribute
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -31,7 +33,7 @@ class Variable:
     scope: ast.AST
     values: list[ast.expr | Function | None] = field(default_factory=list)
     parameter: ast.arg | None = None
-    reads: list[ast.Name] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
 
     @property
     def single(self) -> ast.expr | Function | None:
@@ -59,20 +61,60 @@ class Scopes:
                 names.update(dict.fromkeys(node.names, kind))
         for node in self.nodes:
             self._bind(node)
-        self._by_read: dict[ast.Name, Variable] = {}
+        self._by_read: dict[Read, Variable] = {}
         for node in self.nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 variable = self._lookup(node.id, self.scope_of(node))
                 if variable is not None:
                     variable.reads.append(node)
                     self._by_read[node] = variable
+        self._read_attributes()
         for variables in self._variables.values():
             for variable in variables.values():
                 variable.reads.sort(key=lambda n: (n.lineno, n.col_offset))
 
-    def resolve(self, name: ast.Name) -> Variable | None:
-        """Return the variable that `name` reads; None for builtins and names set nowhere."""
+    def resolve(self, name: Read) -> Variable | None:
+        """Return the variable that `name` reads; None for builtins, names set nowhere and attributes of objects."""
         return self._by_read.get(name)
+
+    def _read_attributes(self) -> None:
+        """Find who reads the variables of class bodies by way of the class or its objects.
+
+        What is set on an object or a class from elsewhere, set anew by a class derived from it, or read of something
+        that nobody knows, is not known either.
+        """
+        classes = {scope: own for scope, own in self._variables.items() if isinstance(scope, ast.ClassDef)}
+        named = {name for own in classes.values() for name in own}
+        for node in self.nodes:
+            if not isinstance(node, ast.Attribute) or node.attr not in named:
+                continue
+            owner = self._class_of(node.value) if isinstance(node.ctx, ast.Load) else None
+            if owner is not None and node.attr in classes.get(owner, {}):
+                variable = classes[owner][node.attr]
+                variable.reads.append(node)
+                self._by_read[node] = variable
+                if owner.decorator_list or any(
+                    node.attr in own and any(owner.name in ast.unparse(base) for base in other.bases)
+                    for other, own in classes.items()
+                ):
+                    variable.values.append(None)
+                continue
+            for own in classes.values():
+                if node.attr in own:
+                    own[node.attr].values.append(None)
+
+    def _class_of(self, node: ast.expr) -> ast.ClassDef | None:
+        """Return the class that `node` names, or that it is an object of, being a method's first parameter."""
+        if not isinstance(node, ast.Name) or (variable := self.resolve(node)) is None:
+            return None
+        function = variable.scope
+        if variable.parameter is not None and isinstance(function, ast.FunctionDef) and not variable.values:
+            around = self.parents[function]
+            static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list)
+            first = next(iter((*function.args.posonlyargs, *function.args.args)), None)
+            return around if isinstance(around, ast.ClassDef) and not static and first is variable.parameter else None
+        made = [n for n in self.nodes if isinstance(n, ast.ClassDef) and n.name == node.id]
+        return made[0] if len(made) == 1 and variable.values == [None] else None
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """Yield the nodes around `node`, innermost first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tritonforge.rewrite.rules.launch_values import called_name, integer, literal_in
@@ -36,7 +36,7 @@ def divisors(expression: ast.AST) -> Iterator[Divisor]:
             yield Divisor(node, tuple(_factors(node.args[1])), (), ast.unparse(node.args[0]))
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv | ast.Div | ast.Mod):
             terms = list(_terms(node.left))
-            rounding = tuple(t for t in terms if isinstance(t, ast.Constant | ast.Name))
+            rounding = tuple(t for t in terms if isinstance(t, ast.Constant | ast.Name | ast.Attribute))
             rest = [t for t in terms if integer(t) is None and not _is_in(t, node.right)]
             numerator = ast.unparse(rest[0]) if len(rest) == 1 else ast.unparse(node.left)
             yield Divisor(node, tuple(_factors(node.right)), rounding, numerator)
@@ -152,7 +152,7 @@ def _add(scopes: Scopes, grid: Grid, axis: int | None, node: ast.expr) -> None:
         expression = pending.pop()
         alternative.append(expression)
         for name in ast.walk(expression):
-            variable = scopes.resolve(name) if isinstance(name, ast.Name) else None
+            variable = scopes.resolve(name) if isinstance(name, ast.Name | ast.Attribute) else None
             value = variable.single if variable is not None else None
             if variable is None or not isinstance(value, ast.expr) or literal_in(value) is not None:
                 continue
@@ -162,6 +162,41 @@ def _add(scopes: Scopes, grid: Grid, axis: int | None, node: ast.expr) -> None:
             if variable not in grid.variables:
                 grid.variables.append(variable)
                 grid.roots.append(value)
+
+
+def counted(scopes: Scopes, expressions: Sequence[ast.expr]) -> ast.expr | None:
+    """Return the part of an axis whose extent is read off the device (`.item()`), where there is one.
+
+    Directly, or by a function of the file that returns a tensor whose extent it is.
+    """
+    for expression in expressions:
+        for node in ast.walk(expression):
+            if _reads_device(node):
+                assert isinstance(node, ast.expr)
+                return node
+            if isinstance(node, ast.Name) and _returned_by_counting(scopes, node):
+                return node
+    return None
+
+
+def _reads_device(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"item", "tolist"}
+
+
+def _returned_by_counting(scopes: Scopes, name: ast.Name) -> bool:
+    variable = scopes.resolve(name)
+    if variable is None or len(variable.values) != 1 or variable.parameter is not None:
+        return False
+    for node in ast.walk(variable.scope):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        if not any(isinstance(n, ast.Name) and n.id == name.id for t in node.targets for n in ast.walk(t)):
+            continue
+        called = node.value.func
+        function = scopes.resolve(called) if isinstance(called, ast.Name) else None
+        if function is not None and isinstance(function.single, FUNCTIONS):
+            return any(_reads_device(inner) for inner in ast.walk(function.single))
+    return False
 
 
 def meta_key(grid: Grid, node: ast.AST) -> str | None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tritonforge.rewrite.rules.grid import Divisor, Grid, divisors, meta_key
+from tritonforge.rewrite.rules.grid import Divisor, Grid, counted, divisors, meta_key
 from tritonforge.rewrite.rules.launch_values import LaunchNode, Refused, Settings, integer, literal_in
 from tritonforge.rewrite.scopes import Variable
 
@@ -84,12 +84,12 @@ class _Reader:
             key = meta_key(self.grid, node)
             if key is not None:
                 linked.add(key)
-            elif isinstance(node, ast.Name) and (variable := self.scopes.resolve(node)) in self.change.by_variable:
-                assert variable is not None
+            elif (variable := self._host_variable(node)) is not None:
                 tiles = self.change.by_variable[variable]
                 if variable in self.change.detached:
                     inside = within.get(node)
                     tile = self._choose(axis, list(tiles), ast.unparse(node), inside.numerator if inside else None)
+                    assert isinstance(node, ast.expr)
                     self.edits.set(node, str(self.change.new[tile]))
                     linked.add(tile)
                 else:
@@ -109,8 +109,8 @@ class _Reader:
             if factor in self.edits.replacements and self._host_variable(factor) is None:
                 self.edits.divisions[ast.unparse(division.node)] = tile
 
-    def _host_variable(self, factor: ast.expr) -> Variable | None:
-        variable = self.scopes.resolve(factor) if isinstance(factor, ast.Name) else None
+    def _host_variable(self, factor: ast.AST) -> Variable | None:
+        variable = self.scopes.resolve(factor) if isinstance(factor, ast.Name | ast.Attribute) else None
         return variable if variable in self.change.by_variable else None
 
     def _tile_of(self, axis: int | None, factor: ast.expr, numerator: str) -> str | None:
@@ -182,6 +182,7 @@ class _Reader:
 
     def require_links(self) -> None:
         """Refuse when an axis is stepped by a changed tile that the grid does not depend on."""
+        self._require_no_count()
         anywhere = set().union(*self.linked.get(None, ()))
         for axis, tiles in self.axes.items():
             links = self.linked.get(axis, [])
@@ -196,10 +197,27 @@ class _Reader:
                         f"{self.launch.call.lineno} does not visibly depend on it"
                     )
 
+    def _require_no_count(self) -> None:
+        """Refuse another tile where a table on the device says which rows each program has: it is made for one tile."""
+        placed = {tile for tiles in self.axes.values() for tile in tiles}
+        stepped = {loop.step_tile for loop in self.kernel.loops}
+        rest = [t for t in self.change.old if self.change.changed(t) and t not in placed | stepped]
+        for axis, alternatives in self.grid.axes.items():
+            if not rest or axis is None or self.axes.get(axis):
+                continue
+            for alternative in alternatives:
+                count = counted(self.scopes, alternative)
+                if count is not None:
+                    raise Refused(
+                        f"axis {axis} of the grid is counted on the device ({ast.unparse(count)} at line "
+                        f"{count.lineno}), and {rest[0]} may be what it is counted with"
+                    )
+
 
 def replace_factor(edits: GridEdits, division: Divisor, factor: ast.expr, old: int, new: int) -> None:
     """Replace `factor` where it is a number, and the numbers of the rounding sum that go with it."""
-    if integer(factor) is not None or (isinstance(factor, ast.Name) and factor in edits.replacements):
+    named = isinstance(factor, ast.Name | ast.Attribute)
+    if integer(factor) is not None or (named and factor in edits.replacements):
         edits.set(factor, str(new))
     literals = [t for t in division.terms if integer(t) is not None]
     for term in literals:

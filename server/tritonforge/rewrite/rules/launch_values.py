@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tritonforge.domain.kernel import Kernel, LaunchSite
-from tritonforge.rewrite.scopes import Scopes, Variable, default_of
+from tritonforge.rewrite.scopes import Read, Scopes, Variable, default_of
 from tritonforge.rewrite.text import Source
 
 COMPILER_DEFAULTS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1}
@@ -190,7 +190,7 @@ class Settings:
             return named if len(named) == len(node.keywords) else None
         return None
 
-    def _harmless(self, read: ast.Name, name: str) -> bool:
+    def _harmless(self, read: Read, name: str) -> bool:
         parent = self.scopes.parents[read]
         if isinstance(parent, ast.keyword):
             return parent.arg is None
@@ -201,22 +201,30 @@ class Settings:
         literal = literal_in(node)
         if literal is not None:
             return Setting(name, "variable" if chain else "launch", integer(literal), literal, at, chain)
-        if isinstance(node, ast.Name) and len(chain) < 5:
+        if isinstance(node, ast.Name | ast.Attribute) and len(chain) < 5:
             variable = self.scopes.resolve(node)
             if variable is None:
-                return Setting(
-                    name, "fixed", at_launch=at, reason=f"{name} comes from {node.id}, which is not set here"
-                )
+                how = "not set here" if isinstance(node, ast.Name) else self._how_set(node)
+                reason = f"{name} comes from {ast.unparse(node)}, which is {how}"
+                return Setting(name, "fixed", at_launch=at, reason=reason)
             if variable.parameter is not None:
                 return self._of_parameter(name, at, (*chain, variable))
             value = variable.single
             if isinstance(value, ast.expr):
                 return self._resolve(name, at, value, (*chain, variable))
             how = "imported or computed" if len(variable.values) == 1 else f"set in {len(variable.values)} places"
-            return Setting(
-                name, "fixed", at_launch=at, chain=chain, reason=f"{name} comes from {node.id}, which is {how}"
-            )
+            if isinstance(node, ast.Attribute):
+                how = self._how_set(node)
+            reason = f"{name} comes from {ast.unparse(node)}, which is {how}"
+            return Setting(name, "fixed", at_launch=at, chain=chain, reason=reason)
         return Setting(name, "fixed", at_launch=at, chain=chain, reason=_why_fixed(name, node))
+
+    def _how_set(self, node: ast.Attribute) -> str:
+        """Say why an attribute is not taken for a constant."""
+        for other in self.scopes.nodes:
+            if isinstance(other, ast.Attribute) and other.attr == node.attr and not isinstance(other.ctx, ast.Load):
+                return f"set on an object at line {other.lineno}"
+        return "no constant that a class of this file sets in one place"
 
     def _of_parameter(self, name: str, at: ast.expr, chain: tuple[Variable, ...]) -> Setting:
         variable = chain[-1]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tritonforge.rewrite.rules.grid import Grid, read_grid
 from tritonforge.rewrite.rules.launch_values import LaunchNode
-from tritonforge.rewrite.scopes import Scopes, Variable
+from tritonforge.rewrite.scopes import Read, Scopes, Variable
 
 
 class Sharing:
@@ -41,7 +41,7 @@ class Sharing:
                 return f"{name} at line {read.lineno}"
         return ""
 
-    def follower(self, chain: Sequence[Variable]) -> ast.Name | None:
+    def follower(self, chain: Sequence[Variable]) -> Read | None:
         """Return host code around a launch, outside launches and grids, that reads a variable of `chain`."""
         for read in self._reads(chain):
             hosts = [s.host for s in self.sites if s.host is not None]
@@ -64,13 +64,13 @@ class Sharing:
         """Tell whether `node` is part of another kernel's launch."""
         return any(self.scopes.inside(node, other.call) for other in self.others)
 
-    def _reads(self, chain: Sequence[Variable]) -> Iterator[ast.Name]:
+    def _reads(self, chain: Sequence[Variable]) -> Iterator[Read]:
         # The launch's own variable comes first; each is set from the next, and that read is the chain itself.
         links = {id(v.single) for v in chain}
         for variable in chain:
             yield from (read for read in variable.reads if id(read) not in links)
 
-    def _is_own(self, read: ast.Name) -> bool:
+    def _is_own(self, read: Read) -> bool:
         return any(self._within(read, s, g) for s, g in zip(self.sites, self.grids, strict=True)) and not any(
             self._within(read, s, g) for s, g in zip(self.others, self.other_grids, strict=True)
         )
