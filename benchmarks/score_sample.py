@@ -3,8 +3,8 @@
     python benchmarks/score_sample.py SCORED.json.xz tests/data/findings/performance.json.xz
 
 `score_findings.py` measured the launches on a GPU. Here the same sources are recorded and compiled once more, without
-one, and of each launch that a finding is about everything is kept that a rule looks at. `tests/diagnosis` diagnoses
-those anew: what was right must stay, what was wrong must not come back.
+one, and of each launch that a judged finding is about everything is kept that a rule looks at. `tests/diagnosis`
+diagnoses those anew: what was right must stay, what was wrong must not come back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import asyncio
 import json
 import lzma
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -106,7 +106,8 @@ def main() -> None:
     parser.add_argument("scored", type=Path)
     parser.add_argument("out", type=Path)
     given = parser.parse_args()
-    kept = load(given.scored)
+    scored = load(given.scored)
+    kept = replace(scored, rows=tuple(row for row in scored.rows if row.verdict()[0] is not None))
     cases, launches = asyncio.run(compiled(kept))
     rows: dict[Key, list[int]] = {}
     for number, row in enumerate(kept.rows):

@@ -7,7 +7,6 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -106,19 +105,12 @@ class Tuned:
                 f"{path} was made for another version of {tuning.name}: it has no parameter {unknown[0]}. "
                 "Make it anew with tritonforge export."
             )
-        counted = [size for size in keys.sizes if size.endswith(_COUNTED)]
-        self._sizes = _getter(self._order, [size for size in keys.sizes if size not in counted])
-        self._counted = _getter(self._order, [size.removesuffix(_COUNTED) for size in counted])
-        self._size_order = [size for size in keys.sizes if size not in counted] + counted
-        self._typed = _getter(self._order, keys.dtypes)
-        self._flags = _getter(self._order, keys.flags)
         self._by_count = [size.endswith(_COUNTED) for size in keys.sizes]
         self._places = [(one, self._order[one]) for one in self._key_names]
         self._first_name = (*keys.dtypes, next(iter(self._order)))[0]
         self._placed = self._order[self._first_name]
         self._needed = max(self._placed, *(self._order[one] for one in self._key_names), 0) + 1
-        needed = [(one, self._defaults.get(one)) for one in list(self._order)[: self._needed]]
-        self._rest = [needed[count:] for count in range(self._needed + 1)]
+        self._keys = [self._key_of_launch(count) for count in range(self._needed + 1)]
         self._chosen = {one: self._order[one] for one in tuning.tunes if one in self._order}
         self._first_chosen = min(self._chosen.values(), default=len(self._order))
 
@@ -133,10 +125,8 @@ class Tuned:
             return self.kernel[grid](*args, **traced)  # the form that torch.compile takes into its graph
         count = len(args)
         if count <= self._first_chosen:
-            get = kwargs.get
-            values = args if count >= self._needed else (*args, *[get(n, d) for n, d in self._rest[count]])
             try:
-                config = self._configs[self._key(values)]
+                config = self._configs[self._keys[count if count < self._needed else -1](args, kwargs)]
             except (KeyError, AttributeError, TypeError):  # new sizes, or arguments that are no tensors
                 config = self._pick(args, kwargs, grid=grid, warmup=warmup)
         else:
@@ -165,26 +155,41 @@ class Tuned:
         """Name the kernel."""
         return f"tuned({self.kernel!r})"
 
-    def _key(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        """Return what tells launches with different configurations apart. Every launch goes through it."""
-        return (
-            *self._sizes(args),
-            *[one.numel() for one in self._counted(args)],
-            *map(_DTYPE, self._typed(args)),
-            *self._flags(args),
-            args[self._placed].device,
-        )
+    def _key_of_launch(self, count: int) -> Callable[[tuple[Any, ...], Mapping[str, Any]], tuple[Any, ...]]:
+        """Return what tells launches with different configurations apart, for launches of `count` positional arguments.
+
+        Every launch goes through it, so it is one expression that is written for this signature, as `namedtuple` does.
+        """
+
+        def read(name: str) -> str:
+            if self._order[name] < count:
+                return f"args[{self._order[name]}]"
+            return f"kwargs.get({name!r}, defaults[{name!r}])" if name in self._defaults else f"kwargs[{name!r}]"
+
+        keys = self.tuning.keys
+        parts = [
+            *(
+                f"{read(one)}.numel()" if by else read(one)
+                for (one, _), by in zip(self._places, self._by_count, strict=False)
+            ),
+            *(f"{read(one)}.dtype" for one in keys.dtypes),
+            *(read(one) for one in keys.flags),
+            f"{read(self._first_name)}.device",
+        ]
+        source = f"lambda args, kwargs: ({', '.join(parts)},)"
+        key: Callable[[tuple[Any, ...], Mapping[str, Any]], tuple[Any, ...]]
+        key = eval(source, {"defaults": self._defaults})  # noqa: S307 - of parameters' names alone
+        return key
 
     def _pick(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], **launch: Any) -> dict[str, Any]:
         """Choose for arguments that may be named, left out, or new; what the launch gives itself is not chosen."""
-        values = self._values(args, kwargs)
         try:
-            key = self._key(values)
+            key = self._keys[min(len(args), self._needed)](args, kwargs)
             config = self._configs.get(key)
-        except (AttributeError, TypeError):
+        except (KeyError, AttributeError, TypeError):
             key, config = None, None
         if config is None:
-            config = self._choose(values, args, kwargs, launch)
+            config = self._choose(args, kwargs, launch)
             if key is not None:
                 with self._lock:
                     if len(self._configs) >= _MOST_KEYS:  # sizes that never come again must not fill the memory
@@ -200,7 +205,7 @@ class Tuned:
 
         Sizes become constants of the compiled graph, as they do for an autotuned kernel.
         """
-        named = [args[i] if i < len(args) else kwargs.get(name, self._defaults.get(name)) for name, i in self._places]
+        named = self._named(args, kwargs)
         count, typed = len(self.tuning.keys.sizes), len(self.tuning.keys.dtypes)
         sizes = tuple([int(v.numel() if by else v) for v, by in zip(named[:count], self._by_count, strict=True)])
         types = tuple([value.dtype for value in named[count : count + typed]])
@@ -227,28 +232,23 @@ class Tuned:
     # What `torch.compiler.assume_constant_result` does to a function: torch calls it while it traces.
     _constant._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001
 
-    def _values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Any]:
-        """Return the arguments in the order of the signature, as far as the key needs them."""
-        if len(args) >= self._needed:
-            return args
-        return (*args, *[kwargs.get(name, default) for name, default in self._rest[len(args)]])
+    def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Return the arguments that choose: sizes, then types, then flags; None for one that is not there."""
+        return [args[i] if i < len(args) else kwargs.get(name, self._defaults.get(name)) for name, i in self._places]
 
-    def _choose(
-        self, values: Sequence[Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], launch: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def _choose(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], launch: Mapping[str, Any]) -> dict[str, Any]:
         """Choose for sizes that were not seen before."""
-        keys = self.tuning.keys
-        device = self._device(getattr(values[self._placed], "device", None))
+        named = self._named(args, kwargs)
+        count, typed = len(self.tuning.keys.sizes), len(self.tuning.keys.dtypes)
+        first = args[self._placed] if self._placed < len(args) else kwargs.get(self._first_name)
+        device = self._device(getattr(first, "device", None))
         entries = self.tuning.entries_for(device.name, device.arch)
         try:
-            by_name = dict(
-                zip(self._size_order, (*self._sizes(values), *(v.numel() for v in self._counted(values))), strict=True)
-            )
-            sizes = [int(by_name[size]) for size in keys.sizes]
+            sizes = [int(v.numel() if by else v) for v, by in zip(named[:count], self._by_count, strict=True)]
         except (TypeError, ValueError, AttributeError):  # a size that is no number chooses nothing
             return dict(self.tuning.fallback)
-        dtypes = [dtype_name(getattr(one, "dtype", None)) for one in self._typed(values)]
-        flags = [_plain(one) for one in self._flags(values)]
+        dtypes = [dtype_name(getattr(one, "dtype", None)) for one in named[count : count + typed]]
+        flags = [_plain(one) for one in named[count + typed :]]
         entry = nearest(entries, sizes, dtypes, flags)
         if (
             self._remembered is not None
@@ -289,17 +289,8 @@ def _never() -> bool:
     return False
 
 
-_DTYPE = attrgetter("dtype")
 _COUNTED = ".numel"
 _MOST_KEYS = 1 << 16
-
-
-def _getter(order: Mapping[str, int], names: Sequence[str]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """Return what takes those parameters out of positional arguments, always as a sequence."""
-    places = [order[name] for name in names]
-    if len(places) > 1:
-        return itemgetter(*places)
-    return itemgetter(slice(places[0], places[0] + 1) if places else slice(0, 0))
 
 
 def _plain(value: Any) -> Any:
