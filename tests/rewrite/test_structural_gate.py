@@ -36,6 +36,8 @@ CALLS = {
     "loops_ahead": ("double", "x=fp16[20, 60]"),
     "exp2_decode": ("decode", "q=fp32[2, 16] k=fp32[2, 40, 16] v=fp32[2, 40, 16]"),
     "causal_attention": ("causal_attention", "q=fp16[1, 1, 70, 16] k=fp16[1, 1, 70, 16] v=fp16[1, 1, 70, 16]"),
+    "online_logsumexp": ("logsumexp", "x=fp32[3, 40] block=16"),
+    "variance_tiles": ("moments", "x=fp32[3, 40] block=16"),
 }
 """Golden case → the host function and the arguments that its result is judged on."""
 

@@ -17,6 +17,8 @@ from tritonforge.rewrite.structural.frame import (
     together,
 )
 from tritonforge.rewrite.structural.k_major import KMajor
+from tritonforge.rewrite.structural.one_pass_variance import OnePassVariance
+from tritonforge.rewrite.structural.online_softmax import OnlineSoftmax
 from tritonforge.rewrite.structural.pairs import Pairs
 from tritonforge.rewrite.structural.pipelined_loops import PipelinedLoops
 from tritonforge.rewrite.structural.plain_strides import PlainStrides
@@ -43,6 +45,8 @@ REWRITES: tuple[Structural, ...] = (
     TwoStages(),
     ColumnLoop(),
     SumOfProducts(),
+    OnlineSoftmax(),
+    OnePassVariance(),
 )
 """Every structural rewrite, in the order in which they are tried when nothing is known of the bottleneck."""
 
