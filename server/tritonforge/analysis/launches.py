@@ -78,8 +78,8 @@ class Tuned:
     heuristics: tuple[str, ...]
 
 
-def describe_launch(launch: Launch, tuned: Tuned, unit: Unit, origins: Origins) -> LaunchSite:
-    """Turn a launch into the noun (all but its hash)."""
+def describe_launch(launch: Launch, tuned: Tuned, unit: Unit, origins: Origins, *, own: bool = True) -> LaunchSite:
+    """Turn a launch into the noun (all but its hash). `own` is false for a kernel that is defined in another file."""
     text = unit.text
     host = launch.at.scope.function()
     grid, grid_kind, grid_range = _grid(launch, text)
@@ -101,6 +101,8 @@ def describe_launch(launch: Launch, tuned: Tuned, unit: Unit, origins: Origins) 
             return LaunchValue("", "autotune")
         if hidden:
             return LaunchValue("", "kwargs")
+        if default is not None and not own:
+            return LaunchValue(ast.unparse(default), "default")
         if default is not None:
             return LaunchValue(text.segment(default), "default", None, text.range(default))
         return LaunchValue("", "absent")

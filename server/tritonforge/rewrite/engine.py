@@ -6,11 +6,13 @@ parameters that suit what it makes; once a trial was accepted, both go on from t
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from tritonforge.domain.candidate import Candidate, Origin, Trial
 from tritonforge.domain.source import apply_edits
+from tritonforge.rewrite.elsewhere import with_all_sites
 from tritonforge.rewrite.protocol import Refusal, Task
 from tritonforge.rewrite.rules.launch_parameters import NAME, rewrite_launch
 from tritonforge.rewrite.rules.launch_values import Refused
@@ -55,6 +57,8 @@ class RuleEngine:
         if not task.launches:
             yield Refusal(f"No launch of {task.kernel.name} is known, so that there is nothing to start from.")
             return
+        # What the launches give it decides which values may be set, in whichever file they stand.
+        task = dataclasses.replace(task, kernel=with_all_sites(task.kernel, task.texts))
         known = {trial.candidate.edits for trial in trials}
         reasons: set[str] = set()
         for step in self._all(task, trials):
@@ -165,8 +169,9 @@ def _with_parameters(task: Task, made: Rewritten, values: Mapping[str, int]) -> 
         return outcome
     texts = dict(now.texts)
     try:
-        edited = apply_edits(texts[now.kernel.file], outcome.edits)
-        texts[now.kernel.file] = fitted(task.texts[now.kernel.file], edited)
+        for file in {edit.file for edit in outcome.edits}:
+            edited = apply_edits(texts[file], tuple(e for e in outcome.edits if e.file == file))
+            texts[file] = fitted(task.texts[file], edited)
         last = going_on(now, texts, Change(outcome.title, (), values=values))
     except Refused as refused:
         return Refusal(f"{refused}.", NAME)

@@ -4,6 +4,7 @@ A value is edited where it is set, as long as nothing but this kernel's launches
 must follow, such as the size of a buffer) depends on that place. Where another kernel depends on it too, the launch and
 its grid get the number instead, and the place stays as it is. With a recorded launch, only the site that made it
 changes, together with other sites of the kernel that share an edited place or a grid; without one, every site does.
+Where the kernel is imported, the launch stands in another file than its definition, and that file is edited.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Config, Launch, Scalar
 from tritonforge.domain.source import Edit
+from tritonforge.rewrite.elsewhere import with_all_sites
 from tritonforge.rewrite.protocol import Refusal
 from tritonforge.rewrite.rules.autotune_entry import add_config
 from tritonforge.rewrite.rules.comments import update_comments
@@ -28,13 +30,13 @@ from tritonforge.rewrite.rules.launch_values import (
     Refused,
     Setting,
     Settings,
+    kernel_function,
     launches_in,
     node_of_site,
 )
 from tritonforge.rewrite.rules.outcome import check_outcome
 from tritonforge.rewrite.rules.sharing import Sharing
-from tritonforge.rewrite.scopes import Scopes, Variable, read
-from tritonforge.rewrite.text import Source
+from tritonforge.rewrite.scopes import Variable, read
 
 NAME = "launch-parameters"
 
@@ -68,20 +70,32 @@ def _edits(
 ) -> tuple[Edit, ...]:
     if kernel.file not in texts:
         raise Refused(f"the text of {kernel.file} is not at hand")
+    kernel = with_all_sites(kernel, texts)
     for name, value in wanted.items():
         parameter = kernel.parameter(name)
         if not (parameter is not None and parameter.constexpr) and name not in OPTIONS:
             raise Refused(f"{kernel.name} has no constexpr parameter and no option {name}")
         if value < 1:
             raise Refused(f"{name} must be at least 1")
-    source, scopes = read(kernel.file, texts[kernel.file])
-    plan = _Plan(source, scopes, kernel, wanted, launch)
+    plan = _Plan(kernel, texts, wanted, launch)
     edits = plan.solve()
     if not edits:
         raise Refused("nothing to change: the launch has these values already")
     chosen = [plan.launches.index(plan.sites[i]) for i in plan.chosen]
-    check_outcome(source, kernel, edits, chosen=chosen, wanted=wanted, running=plan.running)
+    check_outcome(plan.source, kernel, texts, edits, chosen=chosen, wanted=wanted, running=plan.running)
     return edits
+
+
+def _host_file(kernel: Kernel, launch: Launch | None) -> str:
+    """Return the file whose launches are edited: that of the recorded launch, else the kernel's own."""
+    files = dict.fromkeys(site.file for site in kernel.launch_sites)
+    if launch is not None and launch.call_site.file in files:
+        return launch.call_site.file
+    if kernel.file in files or not files:
+        return kernel.file
+    if len(files) > 1:
+        raise Refused(f"{kernel.name} is launched in {' and '.join(files)}, and no launch says which is meant")
+    return next(iter(files))
 
 
 @dataclass
@@ -111,20 +125,21 @@ class _Join(Exception):
 
 class _Plan:
     def __init__(
-        self, source: Source, scopes: Scopes, kernel: Kernel, wanted: Mapping[str, int], launch: Launch | None
+        self, kernel: Kernel, texts: Mapping[str, str], wanted: Mapping[str, int], launch: Launch | None
     ) -> None:
-        self.source = source
+        file = _host_file(kernel, launch)
+        self.source, self.scopes = source, scopes = read(file, texts[file])
+        self.definition = read(kernel.file, texts[kernel.file])
         self.kernel = kernel
         self.wanted = wanted
-        self.scopes = scopes
-        self.settings = Settings(source, self.scopes, kernel)
-        self.launches = launches_in(self.scopes)
-        sites = [s for s in kernel.launch_sites if s.file == kernel.file]
+        self.settings = Settings(source, scopes, kernel, kernel_function(self.definition[1], kernel))
+        self.launches = launches_in(scopes)
+        sites = [s for s in kernel.launch_sites if s.file == file]
         found = [(s, node_of_site(source, self.launches, s)) for s in sites]
         if not found:
-            raise Refused(f"no launch of {kernel.name} is written in {kernel.file}")
+            raise Refused(f"no launch of {kernel.name} is written in {file}")
         if any(node is None for _, node in found):
-            raise Refused(f"{kernel.file} has changed since it was analysed")
+            raise Refused(f"{file} has changed since it was analysed")
         self.sites: list[LaunchNode] = [node for _, node in found if node is not None]
         self.grids: list[Grid] = [read_grid(self.scopes, n.grid) if n.grid else Grid() for n in self.sites]
         self.chosen = self._chosen(launch)
@@ -139,13 +154,13 @@ class _Plan:
             return every
         line = launch.call_site.line
         at = tuple(i for i in every if self.sites[i].call.lineno <= line <= (self.sites[i].call.end_lineno or 0))
-        hosts = [s.host for s in self.kernel.launch_sites if s.file == self.kernel.file]
+        hosts = [s.host for s in self.kernel.launch_sites if s.file == self.source.file]
         return at or tuple(i for i in every if hosts[i] and hosts[i] == launch.call_site.function) or every
 
     def solve(self) -> tuple[Edit, ...]:
         """Find edits, detaching shared places and letting other sites join until nothing is in the way."""
         if any(self.values[i][n].place == "autotune" for i in self.chosen for n in self.wanted):
-            return add_config(self.source, self.scopes, self.settings.function, self.wanted)
+            return add_config(*self.definition, self.settings.function, self.wanted)
         detached: dict[ast.expr, str] = {}
         joined: list[int] = []
         while True:
@@ -211,6 +226,9 @@ class _Plan:
                 literal = setting.literal
                 if literal is None or setting.place == "launch" or literal in detached:
                     continue
+                elsewhere = self._default_elsewhere(name) if setting.place == "kernel-default" else ""
+                if elsewhere:
+                    raise _Detach(literal, f"{self._place_text(setting)} is used in {elsewhere} too")
                 if places.setdefault(literal, value) != value:
                     raise _Detach(literal, f"{self._place_text(setting)} sets several values that become different")
                 fed = [n for n, s in self.values[i].items() if s.literal is literal]
@@ -222,6 +240,12 @@ class _Plan:
                 if reason:
                     raise _Detach(literal, f"{self._place_text(setting)} is used {reason} too")
         return places
+
+    def _default_elsewhere(self, name: str) -> str:
+        """Return another file that launches the kernel with its default for `name`, if one does."""
+        others = (s for s in self.kernel.launch_sites if s.file != self.source.file)
+        relying = (s.file for s in others if dict(s.constexprs)[name].source == "default")
+        return next(relying, "")
 
     def _place_text(self, setting: Setting) -> str:
         return setting.chain[-1].name if setting.chain else f"the default of {setting.name}"

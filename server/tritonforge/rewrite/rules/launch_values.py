@@ -105,13 +105,14 @@ def called_name(call: ast.Call) -> str:
 
 
 class Settings:
-    """The settings of one kernel's launches in one file."""
+    """The settings of one kernel's launches in one file; `function` is its `def` where that is in another file."""
 
-    def __init__(self, source: Source, scopes: Scopes, kernel: Kernel) -> None:
+    def __init__(self, source: Source, scopes: Scopes, kernel: Kernel, function: ast.FunctionDef | None = None) -> None:
         self.source = source
         self.scopes = scopes
         self.kernel = kernel
-        self.function = kernel_function(scopes, kernel)
+        self.own = source.file == kernel.file
+        self.function = kernel_function(scopes, kernel) if self.own else function
 
     def of(self, launch: LaunchNode, name: str) -> Setting:
         """Say how the constexpr or option `name` reaches `launch`."""
@@ -137,8 +138,8 @@ class Settings:
         if default is not None:
             literal = literal_in(default)
             if literal is None:
-                return Setting(name, "fixed", reason=f"{name} has the computed default {self.source.segment(default)}")
-            return Setting(name, "kernel-default", integer(literal), literal)
+                return Setting(name, "fixed", reason=f"{name} has the computed default {ast.unparse(default)}")
+            return Setting(name, "kernel-default", integer(literal), literal if self.own else None)
         if self.kernel.parameter(name) is not None:
             return Setting(name, "fixed", reason=f"the launch gives no value for {name} that can be seen")
         return Setting(name, "absent", COMPILER_DEFAULTS.get(name))

@@ -8,7 +8,8 @@ from functools import lru_cache
 from tritonforge.analysis import analyze
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.source import Edit, apply_edits
-from tritonforge.rewrite.rules.launch_values import LaunchNode, Refused, Settings, launches_in
+from tritonforge.rewrite.elsewhere import with_all_sites
+from tritonforge.rewrite.rules.launch_values import LaunchNode, Refused, Settings, kernel_function, launches_in
 from tritonforge.rewrite.scopes import Scopes
 from tritonforge.rewrite.text import Source
 
@@ -16,31 +17,37 @@ from tritonforge.rewrite.text import Source
 def check_outcome(
     source: Source,
     kernel: Kernel,
+    texts: Mapping[str, str],
     edits: tuple[Edit, ...],
     *,
     chosen: Sequence[int],
     wanted: Mapping[str, int],
     running: Mapping[str, int],
 ) -> None:
-    """Apply `edits` and find `wanted` at the launches `chosen` (indexes among all launches of the file).
+    """Apply `edits` and find `wanted` at the launches `chosen` (indexes among all launches of the file `source`).
 
-    `running` is what a recorded launch had: a value that the source does not show may stay when it was right already.
+    `texts` are those of all files before. `running` is what a recorded launch had: a value that the source does not
+    show may stay when it was right already.
 
     Raises:
         Refused: the edits do not fit together, or the rules or the analysis read other values off the result.
     """
+    now = dict(texts)
     try:
-        after = Source(source.file, apply_edits(source.text, edits))
+        for file in {edit.file for edit in edits}:
+            now[file] = apply_edits(texts[file], tuple(e for e in edits if e.file == file))
+        after, own = Source(source.file, now[source.file]), Source(kernel.file, now[kernel.file])
     except (ValueError, SyntaxError) as error:
         raise Refused(f"the edits do not fit together ({error})") from error
-    same = [k for k in _kernels(source.file, source.text) if k.name == kernel.name]
-    now = [k for k in analyze(after.text, source.file).kernels if k.name == kernel.name]
+    same = [k for k in _kernels(kernel.file, texts[kernel.file]) if k.name == kernel.name]
+    found = [k for k in analyze(own.text, kernel.file).kernels if k.name == kernel.name]
     index = next((i for i, k in enumerate(same) if k.range == kernel.range), None)
-    if index is None or len(now) != len(same):
-        raise Refused(f"{source.file} has changed since it was analysed")
-    edited = now[index]
+    if index is None or len(found) != len(same):
+        raise Refused(f"{kernel.file} has changed since it was analysed")
+    edited = with_all_sites(found[index], now)
     scopes = Scopes(after.tree)
-    settings = Settings(after, scopes, edited)
+    function = None if own.file == after.file else kernel_function(Scopes(own.tree), edited)
+    settings = Settings(after, scopes, edited, function)
     launches = launches_in(scopes)
     for launch in chosen:
         for name, value in wanted.items():
@@ -68,7 +75,8 @@ def _check_config(kernel: Kernel, wanted: Mapping[str, int]) -> None:
 
 def _analysis_agrees(source: Source, kernel: Kernel, node: LaunchNode, name: str, value: int) -> bool:
     """Tell whether the analysis sees no other number as the origin of `name` at the launch `node`."""
-    site = next((s for s in kernel.launch_sites if source.offsets_of(s.range) == source.span(node.call)), None)
+    here = (s for s in kernel.launch_sites if s.file == source.file)
+    site = next((s for s in here if source.offsets_of(s.range) == source.span(node.call)), None)
     if site is None:
         return False
     found = dict((*site.constexprs, *site.options)).get(name)

@@ -77,7 +77,7 @@ def _tile(text: KernelText) -> str:
             if name in text.kernel.tiles and value.source in {"next_power_of_2", "local", "expression", "call"}:
                 origin = value.origin or value.range
                 start, end = text.source.offsets_of(origin) if origin is not None else (0, 0)
-                if "next_power_of_2" in text.text[start:end] or value.source == "next_power_of_2":
+                if "next_power_of_2" in text.source.text[start:end] or value.source == "next_power_of_2":
                     if any(name in tiles for _, tiles in text.kernel.program_axes):
                         raise Absent(f"{name} divides the programs' work")
                     return name

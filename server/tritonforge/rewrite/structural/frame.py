@@ -16,6 +16,7 @@ from tritonforge.domain.finding import BottleneckClass
 from tritonforge.domain.kernel import FileAnalysis, Kernel
 from tritonforge.domain.launch import Launch, Scalar
 from tritonforge.domain.source import Edit, apply_edits
+from tritonforge.rewrite.elsewhere import with_all_sites
 from tritonforge.rewrite.protocol import Refusal, Task
 from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural.edits import minimal_edits
@@ -129,9 +130,11 @@ def going_on(task: Task, texts: Mapping[str, str], change: Change) -> Task:
     Raises:
         Refused: the kernel is not found in them any more.
     """
+    before = with_all_sites(task.kernel, task.texts)
     kernel = _same_kernel(task.kernel, task.texts[task.kernel.file], texts[task.kernel.file])
+    kernel = with_all_sites(kernel, texts)
     first, *rest = task.launches
-    restated = _restated(first, task.kernel, kernel, change)
+    restated = _restated(first, before, kernel, change)
     return dataclasses.replace(task, kernel=kernel, texts=texts, launches=(restated, *rest))
 
 
@@ -166,7 +169,7 @@ def _restated(launch: Launch, before: Kernel, kernel: Kernel, change: Change) ->
         (
             after.range.start.line
             for was, after in zip(before.launch_sites, kernel.launch_sites, strict=False)
-            if was.range.start.line <= launch.call_site.line <= was.range.end.line
+            if was.file == launch.call_site.file and was.range.start.line <= launch.call_site.line <= was.range.end.line
         ),
         launch.call_site.line,
     )

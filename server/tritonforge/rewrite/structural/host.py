@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tritonforge.domain.source import Edit
 from tritonforge.rewrite.rules.grid import read_grid
 from tritonforge.rewrite.rules.keyword_arguments import insert_keywords
-from tritonforge.rewrite.rules.launch_values import Refused, launches_in
+from tritonforge.rewrite.rules.launch_values import LaunchNode, Refused, launches_in
 from tritonforge.rewrite.rules.sharing import Sharing
-from tritonforge.rewrite.scopes import FUNCTIONS
+from tritonforge.rewrite.scopes import FUNCTIONS, Scopes
 from tritonforge.rewrite.structural.kernel_text import KernelText
 
 
 class Host:
-    """The launches of a kernel in its file, all of which a rewrite of its signature or grid has to follow.
+    """The launches of a kernel, all in one file, which a rewrite of its signature or grid has to follow.
 
     Raises:
         Refused: the kernel is not launched here, or is used in another way than being launched.
@@ -32,14 +32,25 @@ class Host:
 
     def _check_uses(self) -> None:
         name = self.text.kernel.simple_name
-        for node in self.scopes.nodes:
-            if not (isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)):
+        own = self.text.host_file == self.text.file
+        heads = (ast.unparse(node.call.func).partition("[")[0] for node in self.nodes)
+        called = {name} if own else {head for head in heads if "." not in head}
+        self._check_names(self.scopes, called, self.nodes, inside="." in self.text.kernel.name)
+        if not own:
+            self._check_names(self.text.own_scopes, {name}, (), inside=False)
+
+    def _check_names(
+        self, scopes: Scopes, names: Collection[str], launches: Sequence[LaunchNode], *, inside: bool
+    ) -> None:
+        """Refuse a name of the kernel that is read outside of `launches`; `inside`: also where it is no module's."""
+        for node in scopes.nodes:
+            if not (isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load)):
                 continue
-            variable = self.scopes.resolve(node)
-            if variable is not None and not isinstance(variable.scope, ast.Module) and "." not in self.text.kernel.name:
+            variable = scopes.resolve(node)
+            if variable is not None and not isinstance(variable.scope, ast.Module) and not inside:
                 continue
-            if not any(self.scopes.inside(node, launch.call.func) for launch in self.nodes):
-                raise Refused(f"{name} is used in another way than being launched at line {node.lineno}")
+            if not any(scopes.inside(node, launch.call.func) for launch in launches):
+                raise Refused(f"{node.id} is used in another way than being launched at line {node.lineno}")
 
     @property
     def most_positional(self) -> int:

@@ -12,6 +12,7 @@ import libcst as cst
 from tritonforge.domain.kernel import Kernel, LaunchSite
 from tritonforge.domain.launch import Launch, Scalar
 from tritonforge.domain.source import Edit
+from tritonforge.rewrite.elsewhere import with_all_sites
 from tritonforge.rewrite.protocol import Task
 from tritonforge.rewrite.rules.launch_values import (
     LaunchNode,
@@ -38,8 +39,11 @@ def _functions(text: str) -> tuple[cst.FunctionDef, ...]:
 class KernelText:
     """What a structural rewrite works on. `module` and `function` are not to be changed; make new nodes instead.
 
+    `source` and `scopes` are of the file that launches the kernel (`host_file`), which may import it from the one that
+    `file`, `text` and `module` are of.
+
     Args:
-        task: the kernel, its file's text, and its launches, the first of which decides.
+        task: the kernel, the texts of its files, and its launches, the first of which decides.
 
     Raises:
         Refused: the kernel is not written as a function of this file, or the file is not one that can be edited.
@@ -47,28 +51,36 @@ class KernelText:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.kernel: Kernel = task.kernel
+        self.kernel: Kernel = with_all_sites(task.kernel, task.texts)
         self.launch: Launch = task.launches[0]
         self.file = self.kernel.file
         self.text = task.texts[self.file]
+        self.host_file = self._host_file()
         try:
-            self.source, self.scopes = read(self.file, self.text)
+            self.own_scopes = read(self.file, self.text)[1]
+            self.source, self.scopes = read(self.host_file, task.texts[self.host_file])
             self.module = _parsed(self.text)
         except (SyntaxError, cst.ParserSyntaxError) as error:
             raise Refused(f"{self.file} cannot be parsed") from error
         if self.module.code != self.text:
             raise Refused(f"{self.file} has line endings that cannot be kept")
         self.function = self._function()
-        self.tl = self._alias("triton.language")
-        self.triton = self._alias("triton")
+        self.tl = _alias(self.text, "triton.language")
+        self.triton = _alias(self.source.text, "triton")
+        """What the file with the launches calls it."""
+
+    def _host_file(self) -> str:
+        files = dict.fromkeys(site.file for site in self.kernel.launch_sites)
+        made = self.launch.call_site.file
+        return made if made in files else next(iter(files), self.file)
 
     def _function(self) -> cst.FunctionDef:
-        node = kernel_function(self.scopes, self.kernel)
+        node = kernel_function(self.own_scopes, self.kernel)
         if node is None:
             raise Refused(f"{self.kernel.name} is not written as a function of {self.file}")
         same = sorted(
             n.lineno
-            for n in self.scopes.nodes
+            for n in self.own_scopes.nodes
             if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and n.name == node.name
         )
         found = [f for f in _functions(self.text) if f.name.value == node.name]
@@ -76,44 +88,31 @@ class KernelText:
             raise Refused(f"{self.kernel.name} cannot be told from others of its name")
         return found[same.index(node.lineno)]
 
-    def _alias(self, module: str) -> str:
-        """Return what the file calls `module`; empty when it is not imported under a name of its own."""
-        parent, _, leaf = module.rpartition(".")
-        for line in self.text.splitlines():
-            words = line.split("#")[0].strip()
-            if m := re.fullmatch(rf"import {re.escape(module)} as (\w+)", words):
-                return m.group(1)
-            if words == f"import {module}":
-                return module
-            if parent and (m := re.fullmatch(rf"from {re.escape(parent)} import (.+)", words)):
-                for part in m.group(1).strip("()").split(","):
-                    name, _, alias = part.strip().partition(" as ")
-                    if name == leaf:
-                        return alias.strip() or leaf
-        return ""
-
     # The launch.
 
     @property
     def sites(self) -> tuple[LaunchSite, ...]:
-        """The kernel's launch sites in this file."""
-        return tuple(s for s in self.kernel.launch_sites if s.file == self.file)
+        """The kernel's launch sites in the file that launches it."""
+        return tuple(s for s in self.kernel.launch_sites if s.file == self.host_file)
 
     def nodes_of_sites(self) -> tuple[LaunchNode, ...]:
-        """Return every launch of the kernel in this file.
+        """Return every launch of the kernel, all of them in one file.
 
         Raises:
-            Refused: there is none, or the kernel is used in another way too.
+            Refused: there is none, or the kernel is launched in several files.
         """
+        files = dict.fromkeys(site.file for site in self.kernel.launch_sites)
+        if len(files) > 1:
+            raise Refused(f"{self.kernel.name} is launched in several files: {', '.join(files)}")
         launches = launches_in(self.scopes)
         nodes = [node_of_site(self.source, launches, s) for s in self.sites]
         if not nodes or any(n is None for n in nodes):
-            raise Refused(f"no launch of {self.kernel.name} is written in {self.file}")
+            raise Refused(f"no launch of {self.kernel.name} is written in {self.host_file}")
         return tuple(n for n in nodes if n is not None)
 
     def settings(self) -> Settings:
         """Return what tells where launches take their values from."""
-        return Settings(self.source, self.scopes, self.kernel)
+        return Settings(self.source, self.scopes, self.kernel, kernel_function(self.own_scopes, self.kernel))
 
     def value(self, name: str) -> int | None:
         """Return what the recorded launch passes for a parameter of the kernel, if that is an integer."""
@@ -127,12 +126,12 @@ class KernelText:
     @property
     def names(self) -> frozenset[str]:
         """Every name that the kernel uses or the module's own code has."""
-        module = self.scopes.tree
+        module = self.own_scopes.tree
         return frozenset(n.value for n in _names(self.function)) | frozenset(
             name.id
             for node in module.body
             for name in ast.walk(node)
-            if isinstance(name, ast.Name) and self.scopes.scope_of(name) is module
+            if isinstance(name, ast.Name) and self.own_scopes.scope_of(name) is module
         )
 
     def fresh(self, *wishes: str, but: Iterable[str] = ()) -> str:
@@ -161,6 +160,24 @@ class KernelText:
         if after.code == self.text:
             raise Refused("there is nothing to change")
         return minimal_edits(self.file, self.text, after.code)
+
+
+@lru_cache(maxsize=16)
+def _alias(text: str, module: str) -> str:
+    """Return what a file calls `module`; empty when it is not imported under a name of its own."""
+    parent, _, leaf = module.rpartition(".")
+    for line in text.splitlines():
+        words = line.split("#")[0].strip()
+        if m := re.fullmatch(rf"import {re.escape(module)} as (\w+)", words):
+            return m.group(1)
+        if words == f"import {module}":
+            return module
+        if parent and (m := re.fullmatch(rf"from {re.escape(parent)} import (.+)", words)):
+            for part in m.group(1).strip("()").split(","):
+                name, _, alias = part.strip().partition(" as ")
+                if name == leaf:
+                    return alias.strip() or leaf
+    return ""
 
 
 _EMPTY = cst.Module([])
