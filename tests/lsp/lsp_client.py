@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import copy
 import json
 import os
@@ -52,7 +53,8 @@ class Client:
         self.stray = b""
         self._condition = threading.Condition()
         self._responses = {}
-        self._ids = 0
+        self._ids = itertools.count(1)
+        self._sending = threading.Lock()
         self._closed = False
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tritonforge", *arguments],
@@ -70,16 +72,17 @@ class Client:
     # ------------------------------------------------------------------ wire
     def send(self, message):
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
-        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-        self.process.stdin.flush()
+        with self._sending:  # threads answer the server's questions, and a benchmark asks from several
+            self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+            self.process.stdin.flush()
 
     def notify(self, method, params=None):
         self.send({"method": method, "params": params})
 
     def begin(self, method, params=None):
-        self._ids += 1
-        self.send({"id": self._ids, "method": method, **({} if params is None else {"params": params})})
-        return self._ids
+        number = next(self._ids)
+        self.send({"id": number, "method": method, **({} if params is None else {"params": params})})
+        return number
 
     def end(self, number, timeout=30):
         with self._condition:

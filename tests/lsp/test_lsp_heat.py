@@ -9,6 +9,7 @@ import pytest
 from lsprotocol import types
 
 from tritonforge.analysis import analyze
+from tritonforge.backend.facts import KernelFacts, LaunchFacts, of_original
 from tritonforge.config import Settings
 from tritonforge.diagnosis.heat import Heat
 from tritonforge.domain.compilation import Compilation, Prediction
@@ -18,7 +19,7 @@ from tritonforge.domain.launch import CallSite, Config, Launch, Problem
 from tritonforge.domain.profile import LineHeat, TargetInfo
 from tritonforge.domain.results import Assessment, OptimizeResult
 from tritonforge.lsp.documents import Snapshot
-from tritonforge.lsp.facts import Facts, KernelFacts, LaunchFacts, of_original
+from tritonforge.lsp.facts import Facts
 from tritonforge.lsp.hover import hover
 from tritonforge.lsp.inlay_hints import inlay_hints
 from tritonforge.lsp.options import Options

@@ -13,6 +13,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from scripted_model import ScriptedModel, block, reply
 
+from tritonforge.backend.asking import Asking
 from tritonforge.config import Settings
 from tritonforge.config.settings import LlmSettings
 from tritonforge.lsp import model
@@ -134,7 +135,7 @@ def test_a_search_that_is_cancelled_while_a_model_words_its_result_keeps_it():
     async def run():
         assistant = Slow()
         assistant.asked = asyncio.Event()
-        searching = model.Searching((), assistant, object())
+        searching = Asking((), assistant, object())
         task = asyncio.create_task(searching.finished("the result", ""))
         await assistant.asked.wait()
         task.cancel()

@@ -13,6 +13,7 @@ import pytest
 from lsp_client import LspError
 
 from tritonforge.analysis import analyze
+from tritonforge.backend.facts import KernelFacts, LaunchFacts
 from tritonforge.diagnosis.heat import Heat
 from tritonforge.domain.candidate import Candidate, Suggestion, Trial, Verdict
 from tritonforge.domain.errors import UsageError
@@ -20,7 +21,7 @@ from tritonforge.domain.kernel_report import Listing
 from tritonforge.domain.launch import CallSite, Config, Launch, Problem
 from tritonforge.domain.profile import LineHeat, Roofline, TargetInfo
 from tritonforge.domain.results import OptimizeResult
-from tritonforge.lsp.facts import Facts, KernelFacts, LaunchFacts
+from tritonforge.lsp.facts import Facts
 from tritonforge.lsp.reports import Reports, of_facts
 from tritonforge.profiling.nsight.finding import find_ncu
 from tritonforge.profiling.nsight.isolated import has_module

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from lsprotocol import types
 
+from tritonforge.backend.facts import KernelFacts
 from tritonforge.config import Settings
 from tritonforge.domain.finding import Finding
 from tritonforge.domain.source import Range
 from tritonforge.lsp.diagnostics import STALE, diagnostics
 from tritonforge.lsp.documents import Documents
-from tritonforge.lsp.facts import Facts, KernelFacts
+from tritonforge.lsp.facts import Facts
 
 URI = "file:///w/k.py"
 ROOT = Path("/w")

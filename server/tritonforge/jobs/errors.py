@@ -16,6 +16,10 @@ class JobError(TritonForgeError):
         self.failure = failure
         self.exit_code = _EXIT_CODES.get(failure.kind, 2)
 
+    def __reduce__(self) -> tuple[type[JobError], tuple[Failure]]:
+        """Let it be pickled by what made it, not by its sentence."""
+        return type(self), (self.failure,)
+
     @property
     def kind(self) -> FailureKind:
         """What sort of failure it was."""

@@ -42,7 +42,7 @@ async def run(state: State, job: Job, subjects: Sequence[Subject], do: Work, *, 
             failed.append(f"{name}: it is not there any more")
             continue
         try:
-            own, way = await _allowed(state, snapshot, kernel, job) if allow_run else (False, None)
+            own, way = await _allowed(state, snapshot, kernel) if allow_run else (False, None)
             await do(state, snapshot, kernel, job, allow_run=own, way=way)
         except NoLaunchKnown:
             unknown.append(name)
@@ -57,9 +57,9 @@ async def run(state: State, job: Job, subjects: Sequence[Subject], do: Work, *, 
     return _outcome(done, faster if do is work.optimize else None, unknown, failed, left)
 
 
-async def _allowed(state: State, snapshot: Snapshot, kernel: Kernel, job: Job) -> tuple[bool, Way | None]:
+async def _allowed(state: State, snapshot: Snapshot, kernel: Kernel) -> tuple[bool, Way | None]:
     """Return whether the kernel's own file is run, or what else is, where its launches are not known."""
-    workload = await state.workload(snapshot, job, allow_run=False)
+    workload = await state.workload(snapshot)
     if snapshot.analysis.entries or await asyncio.to_thread(workload.known, kernel) is not None:
         return True, None
     ways = await state.ways(snapshot, kernel)

@@ -127,10 +127,7 @@ async def verify(state: State, given: Mapping[str, Any]) -> Answer:
         allowed = await _may_run(state, snapshot, kernel, job, given)
         if allowed is None:
             return "Nothing was run"
-        found = work.subject(state, snapshot, kernel, job, allow_run=allowed.own, way=allowed.way)
-        async with found as (session, subject):
-            job.report(f"comparing {kernel.name} with {candidate.called}")
-            verdict = await verifying.judge(session, subject, candidate)
+        verdict = await work.judge(state, snapshot, kernel, candidate, job, allow_run=allowed.own, way=allowed.way)
         return verifying.tell(state, kernel, job, verdict)
 
     return _begin(state, run, f"Verify {kernel.name}", (snapshot, kernel), verb="verifying")
@@ -297,7 +294,7 @@ async def _may_run(
     """Return what may be run to find launches, None when the user wants nothing to happen."""
     if given.get("allowRun") is True:
         return _Allowed(own=True)
-    workload = await state.workload(snapshot, job, allow_run=False)
+    workload = await state.workload(snapshot)
     if await asyncio.to_thread(workload.known, kernel) is not None:
         return _Allowed()
     old = await asyncio.to_thread(workload.known, kernel, stale=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from lsprotocol import types
 
+from tritonforge.backend.facts import KernelFacts, LaunchFacts
 from tritonforge.config import Settings
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.source import Position, Range
 from tritonforge.lsp import summary
 from tritonforge.lsp.diagnostics import Shown, findings_of
 from tritonforge.lsp.documents import Snapshot
-from tritonforge.lsp.facts import Facts, KernelFacts, LaunchFacts, is_fresh
+from tritonforge.lsp.facts import Facts, is_fresh
 from tritonforge.lsp.line_facts import line_facts
 from tritonforge.lsp.moving import moved_line
 from tritonforge.report import wording

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from lsprotocol import types
 
+from tritonforge.backend.facts import KernelFacts, LaunchFacts
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.profile import LineHeat
 from tritonforge.lsp.documents import Snapshot
-from tritonforge.lsp.facts import Facts, KernelFacts, LaunchFacts, is_fresh
+from tritonforge.lsp.facts import Facts, is_fresh
 from tritonforge.lsp.line_facts import line_facts
 from tritonforge.lsp.moving import moved_line
 from tritonforge.report import wording

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tritonforge.backend.facts import LaunchFacts
 from tritonforge.domain.counters import Counters, LineCounters
-from tritonforge.lsp.facts import LaunchFacts
 from tritonforge.report import wording
 
 _SECTOR = 32

@@ -7,65 +7,30 @@ address. The answer is kept in the user's own folder.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.results import OptimizeResult
 from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.jobs import Job
 
 if TYPE_CHECKING:
     from tritonforge.lsp.state import State
-    from tritonforge.rewrite import Engine, Thinker
     from tritonforge.rewrite.llm.assistant import Assistant
-    from tritonforge.rewrite.llm.engine import LlmEngine
     from tritonforge.workload.drafting import Draft
 
 SEND, NOT_NOW, NEVER = "Send Code", "Not Now", "Never in This Workspace"
 
 
-@dataclass
-class Searching:
-    """The engines of one search, and afterwards what the model has to say to its result."""
+async def may_send(state: State, snapshot: Snapshot, job: Job | None = None) -> bool:
+    """Tell whether a model is configured and the user agrees that code is sent to it; ask where that is not known."""
+    settings = state.settings(snapshot.root).llm
+    if not settings.enabled or not state.options.trusted or snapshot.path is None:
+        return False
+    from tritonforge.rewrite.llm.client import plain_endpoint
 
-    engines: tuple[Engine | Thinker, ...]
-    assistant: Assistant | None = None
-    model: LlmEngine | None = None
-    words: str = field(default="", init=False)
-
-    async def finished(self, result: OptimizeResult, text: str) -> OptimizeResult:
-        """Keep what was asked, and have the result put into plain words."""
-        if self.assistant is None or self.model is None:
-            return result
-        try:
-            self.words = await self.assistant.words(self.model, result, text)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None:
-                raise
-            task.uncancel()  # the search is over, and what it found is kept: only its words are not waited for
-        return await self.assistant.kept(self.model, result)
-
-
-@asynccontextmanager
-async def searching(state: State, snapshot: Snapshot, kernel: Kernel, job: Job) -> AsyncIterator[Searching]:
-    """Yield the engines for a search: the rules, and the model where one is configured and the user agreed."""
-    from tritonforge.rewrite import default_engines
-
-    assistant = await _assistant(state, snapshot, job)
-    if assistant is None:
-        yield Searching(default_engines())
-        return
-    try:
-        engine = assistant.engine(lambda text: job.report(f"{kernel.name}: {text}"))
-        yield Searching((*default_engines(), engine), assistant, engine)
-    finally:
-        await assistant.close()
+    return await _agreed(state, snapshot.root, settings.model or "", plain_endpoint(settings), job)
 
 
 async def draft(state: State, snapshot: Snapshot, kernel: Kernel, job: Job | None = None) -> Draft | None:
@@ -80,17 +45,13 @@ async def draft(state: State, snapshot: Snapshot, kernel: Kernel, job: Job | Non
 
 
 async def _assistant(state: State, snapshot: Snapshot, job: Job | None) -> Assistant | None:
-    settings = state.settings(snapshot.root).llm
-    if not settings.enabled or not state.options.trusted or snapshot.path is None:
+    if not await may_send(state, snapshot, job):
         return None
     from tritonforge.rewrite.llm.assistant import open_assistant
-    from tritonforge.rewrite.llm.client import plain_endpoint
 
-    if not await _agreed(state, snapshot.root, settings.model or "", plain_endpoint(settings), job):
-        return None
     store = await asyncio.to_thread(state.workspaces.of(snapshot.root).store)
     try:
-        return open_assistant(settings, snapshot.root, store)
+        return open_assistant(state.settings(snapshot.root).llm, snapshot.root, store)
     except UsageError as error:
         state.client.warn(str(error))
         return None

@@ -6,10 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tritonforge.analysis import analyze
-from tritonforge.domain.candidate import Candidate, Suggestion
+from tritonforge.backend.tasks import Version
 from tritonforge.domain.errors import UsageError
-from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.launch import Launch
 from tritonforge.domain.source import apply_edits
 from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.facts import Offer
@@ -17,20 +15,6 @@ from tritonforge.lsp.jobs import Job
 
 if TYPE_CHECKING:
     from tritonforge.lsp.state import State
-
-
-def form_of(kernel: Kernel, text: str, suggestion: Suggestion, launch: Launch | None) -> Candidate | None:
-    """Return a suggestion's portable form; None where it is more than values, or they cannot be left to a tuner."""
-    from tritonforge.rewrite.protocol import Refusal
-    from tritonforge.rewrite.rules.autotuned import autotuned
-    from tritonforge.rewrite.rules.launch_parameters import NAME
-
-    rewrites = suggestion.trial.candidate.rewrites
-    if launch is None or len(rewrites) != 1 or rewrites[0][0] != NAME:
-        return None
-    wanted = {name: int(value) for name, value in rewrites[0][1]}
-    form = autotuned(kernel, text, wanted, launch)
-    return None if isinstance(form, Refusal) else form
 
 
 async def keep(state: State, snapshot: Snapshot, offer: Offer, job: Job) -> str:
@@ -50,9 +34,8 @@ async def keep(state: State, snapshot: Snapshot, offer: Offer, job: Job) -> str:
     found = next((one for one in kernels if one.name == kernel.name), None)
     if found is None:
         raise UsageError(f"The autotuned form of {kernel.name} cannot be read.")
-    async with work.subject(state, snapshot, kernel, job, allow_run=False) as (session, subject):
-        job.report(f"comparing {kernel.name} with its autotuned form")
-        verdict = await verifying.judge(session, subject, verifying.Version(text, "the autotuned form", found))
+    version = Version(text, "its autotuned form", found)
+    verdict = await work.judge(state, snapshot, kernel, version, job, allow_run=False)
     state.verdicts.keep(job.id, verdict)
     if not verdict.accepted:
         raise UsageError(f"The autotuned form of {kernel.name} was not applied: {verdict.reason}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from tritonforge.backend.facts import KernelFacts
 from tritonforge.domain.errors import UsageError
-from tritonforge.lsp.facts import KernelFacts
 from tritonforge.lsp.workspaces import Workspace
 from tritonforge.report import wording
 from tritonforge.store.seen import Seen

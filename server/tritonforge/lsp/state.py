@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tritonforge.backend.facts import KernelFacts
+from tritonforge.backend.tasks import Source
 from tritonforge.config import Settings
 from tritonforge.domain.errors import UsageError
-from tritonforge.domain.kernel import Kernel, RunnableEntry
+from tritonforge.domain.kernel import Kernel
 from tritonforge.lsp.client import Client
 from tritonforge.lsp.closed import ClosedFiles
 from tritonforge.lsp.consents import Consents
 from tritonforge.lsp.diagnostics import diagnostics
 from tritonforge.lsp.documents import Documents, Snapshot, path_of
-from tritonforge.lsp.facts import Facts, KernelFacts, Offer, is_fresh
+from tritonforge.lsp.facts import Facts, Offer, is_fresh
 from tritonforge.lsp.jobs import BACKGROUND, Job, Jobs
 from tritonforge.lsp.listing import KernelList
 from tritonforge.lsp.notebooks import into_cell
@@ -91,8 +92,12 @@ class State:
         """Return the settings of a workspace as they are now."""
         return self.workspaces.of(root).settings(self.options)
 
-    async def workload(self, snapshot: Snapshot, job: Job, *, allow_run: bool) -> FileWorkload:
-        """Return what finds the calls of a document's kernels; user code is run with `allow_run` only."""
+    def source(self, snapshot: Snapshot) -> Source:
+        """Return a document as a backend needs it."""
+        return Source(snapshot.analysis, snapshot.text, self.settings(snapshot.root), self._texts(snapshot.root))
+
+    async def workload(self, snapshot: Snapshot) -> FileWorkload:
+        """Return what knows the calls of a document's kernels that were specified or recorded; it runs nothing."""
         from tritonforge.workload.gather import FileWorkload
 
         store = await asyncio.to_thread(self.workspaces.of(snapshot.root).store)
@@ -102,11 +107,8 @@ class State:
             text=snapshot.text,
             settings=self.settings(snapshot.root),
             store=store,
-            allow_run=allow_run,
-            on_entry=partial(_recording, job),
+            allow_run=False,
             texts=self._texts(snapshot.root),
-            index=await asyncio.to_thread(self.workspaces.of(snapshot.root).index),
-            on_stale=partial(_stale, self.client),
         )
 
     def _texts(self, root: Path) -> dict[str, str]:
@@ -229,7 +231,7 @@ class State:
 
         async def look(job: Job) -> str:
             try:
-                found = await self._with_launches(snapshot, unknown, job)
+                found = await self._with_launches(snapshot, unknown)
                 await self._find_ways(snapshot, [kernel for kernel in unknown if kernel not in found])
                 return await self._inspect(self, snapshot, found, job) if found else ""
             except asyncio.CancelledError:
@@ -239,12 +241,12 @@ class State:
 
         self.jobs.start(look, title=None, subject=(uri, ""), priority=BACKGROUND)
 
-    async def _with_launches(self, snapshot: Snapshot, kernels: Sequence[Kernel], job: Job) -> tuple[Kernel, ...]:
+    async def _with_launches(self, snapshot: Snapshot, kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
         """Return those of `kernels` whose launches are known, from a spec or an earlier recording."""
         specified = bool(snapshot.analysis.specs or self.settings(snapshot.root).launches)
         if not (specified or self.workspaces.of(snapshot.root).has_store):
             return ()
-        workload = await self.workload(snapshot, job, allow_run=False)
+        workload = await self.workload(snapshot)
         found = []
         for kernel in kernels:
             try:
@@ -297,14 +299,3 @@ class State:
         if before is not None:
             before.cancel()
         self._timers[what, uri] = asyncio.get_running_loop().call_later(seconds, action)
-
-
-def _recording(job: Job, file: str, entry: RunnableEntry) -> None:
-    """Say that user code runs, and which."""
-    what = {"main": "its main block", "module": "importing it"}.get(entry.kind, entry.name)
-    job.report(f"recording the launches of {file.rpartition('/')[2]} ({what})")
-
-
-def _stale(client: Client, kernel: Kernel, why: str) -> None:
-    """Say that old calls are used."""
-    client.say(f"The launches of {kernel.name} were recorded earlier, and {why}.")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tritonforge.backend.facts import KernelFacts, LaunchFacts
 from tritonforge.domain.candidate import Suggestion
 from tritonforge.domain.launch import Launch
-from tritonforge.lsp.facts import KernelFacts, LaunchFacts
 from tritonforge.report import wording
 
 

@@ -5,35 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tritonforge.analysis import analyze
+from tritonforge.backend.tasks import Version
 from tritonforge.domain.candidate import Verdict
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.launch import Call
 from tritonforge.lsp.closed import text_of
 from tritonforge.lsp.documents import Snapshot, path_of
 from tritonforge.lsp.jobs import Job
 from tritonforge.report import wording
 
 if TYPE_CHECKING:
-    from tritonforge.jobs.session import Session
     from tritonforge.lsp.state import State
-    from tritonforge.workload.subject import Subject
 
 _MOST = 64
-
-
-@dataclass(frozen=True)
-class Version:
-    """A candidate: the whole text of a file that defines it, what to call that, and the kernel's name in it."""
-
-    text: str
-    called: str
-    kernel: Kernel
 
 
 class Verdicts:
@@ -93,39 +81,6 @@ def _read(state: State, snapshot: Snapshot, file: str) -> str | None:
         if uri == file or path_of(uri) == path:
             return state.documents.text(uri)
     return text_of(path)
-
-
-async def judge(session: Session, subject: Subject, version: Version) -> Verdict:
-    """Put a version through the gate, as `tritonforge verify` does.
-
-    Raises:
-        UsageError: the original does not compile.
-    """
-    from tritonforge.verify import Gate, reference_beside
-
-    program, kernel = subject.program(), subject.kernel
-    gate = Gate(
-        session.worker,
-        program,
-        subject.calls,
-        on_device=session.measures,
-        arch=session.arch,
-        kernel=kernel,
-        reference=await asyncio.to_thread(reference_beside, program, subject.calls),
-    )
-    before = await gate.launched()
-    if before.error:
-        raise UsageError(f"The original does not compile for {session.arch}: {before.error}")
-    text = _in_place_of(version, kernel, subject.calls)
-    trialled = await gate.check(subject.program(text), candidate_kernel=version.kernel)
-    return await gate.sanitised(subject.program(text), trialled.verdict)
-
-
-def _in_place_of(version: Version, kernel: Kernel, calls: tuple[Call, ...]) -> str:
-    # A direct launch names the kernel: the candidate's answers to the original's name, too.
-    if version.kernel.name == kernel.name or not any(call.kernel_launch for call in calls):
-        return version.text
-    return f"{version.text}\n\n{kernel.name} = {version.kernel.name}\n"
 
 
 def outcome(verdict: Verdict) -> str:

@@ -1,39 +1,37 @@
-"""What jobs do with a kernel: profile it, optimise it, record its launches, compile it in the background."""
+"""What jobs do with a kernel: profile it, optimise it, record its launches, compile it in the background.
+
+The work itself is done by a backend, a process of its own, so that requests are answered as fast as ever meanwhile.
+What stays here is whose turn it is, and what an editor sees of it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from tritonforge.domain.errors import NoLaunchKnown, TargetUnreachable
+from tritonforge.backend import tasks
+from tritonforge.backend.client import Backend
+from tritonforge.backend.facts import KernelFacts
+from tritonforge.domain.candidate import Verdict
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.kernel_report import Listing
-from tritonforge.domain.launch import Call
-from tritonforge.domain.results import OptimizeResult, ProfileResult
-from tritonforge.jobs.session import Session
+from tritonforge.domain.results import OptimizeResult
 from tritonforge.lsp import summary
 from tritonforge.lsp.documents import Snapshot
-from tritonforge.lsp.facts import KernelFacts, Offer, launch_facts, of_original
+from tritonforge.lsp.facts import Offer
 from tritonforge.lsp.jobs import Job
-from tritonforge.lsp.model import searching
-from tritonforge.lsp.portable import form_of
+from tritonforge.lsp.model import may_send
 from tritonforge.lsp.sessions import key_of
 from tritonforge.report import wording
 
 if TYPE_CHECKING:
-    from tritonforge.diagnosis.assessment import Assessed
     from tritonforge.lsp.state import State
-    from tritonforge.workload.gather import FileWorkload
     from tritonforge.workload.index import Way
-    from tritonforge.workload.subject import Subject
 
-# The engine is imported where it is used: a server that only analyses starts in half the time. What takes a third of a
-# second is loaded beside the event loop.
-
+R = TypeVar("R")
 BUDGET_S = 120.0
 
 
@@ -41,38 +39,9 @@ async def profile(
     state: State, snapshot: Snapshot, kernel: Kernel, job: Job, *, allow_run: bool, way: Way | None = None
 ) -> str:
     """Profile a kernel, and show what came out; `way` is what the user chose to run first."""
-    await asyncio.to_thread(import_module, "tritonforge.diagnosis.profile_kernel")
-    from tritonforge.diagnosis.assessment import yardstick
-    from tritonforge.diagnosis.inspect_file import wanted
-    from tritonforge.diagnosis.profile_kernel import profile as profile_kernel
-    from tritonforge.profiling.ceilings import ceilings_of
-
-    async with _target(state, snapshot, job) as session:
-        workload = await state.workload(snapshot, job, allow_run=allow_run)
-        found = await _calls(workload, kernel, session, way)
-        job.report(f"profiling {kernel.name}")
-        judge = yardstick(session, ceilings=await ceilings_of(session, workload.store))
-        subject = workload.subject(kernel, found)
-
-        def learn(result: ProfileResult, assessed: tuple[Assessed, ...]) -> KernelFacts:
-            findings = {(f.code, f.range): f for profile in result.profiles for f in profile.findings}
-            facts = KernelFacts(
-                kernel,
-                snapshot.text,
-                wording.target(session.info),
-                launch_facts(assessed, result),
-                wanted(tuple(findings.values()), snapshot.file, workload.settings),
-            )
-            state.learn(snapshot.uri, facts)
-            return facts
-
-        def timed(result: ProfileResult, assessed: tuple[Assessed, ...]) -> None:
-            learn(result, assessed)
-            job.report(f"reading the hardware counters of {kernel.name}")
-
-        facts = learn(
-            *await profile_kernel(subject, session, judge, counters="auto", store=workload.store, on_timed=timed)
-        )
+    task = tasks.Profile(state.source(snapshot), kernel, allow_run, way)
+    facts = await _do(state, snapshot, job, task)
+    _learn(state, snapshot, facts)
     return summary.one_line(facts, fresh=True)
 
 
@@ -80,49 +49,25 @@ async def optimize(
     state: State, snapshot: Snapshot, kernel: Kernel, job: Job, *, allow_run: bool, way: Way | None = None
 ) -> str:
     """Search for a faster version of a kernel, and offer it; `way` is what the user chose to run first."""
-    await asyncio.to_thread(import_module, "tritonforge.optimize")
-    from tritonforge.diagnosis.assessment import yardstick
-    from tritonforge.optimize import Step
-    from tritonforge.optimize import optimize as search
-    from tritonforge.profiling.ceilings import ceilings_of
-
-    def show(step: Step) -> None:
-        count = f" {step.done}/{step.total}" if step.total else ""
-        best = f" · best so far {wording.factor(step.best_speedup)}" if step.best_speedup else ""
-        asked = f" · model: {step.thinking}" if step.thinking else ""
-        job.report(f"{step.stage}{count} · {step.detail}{best}{asked}", step.done, step.total)
-
-    async with searching(state, snapshot, kernel, job) as asking:
-        async with _target(state, snapshot, job) as session:
-            workload = await state.workload(snapshot, job, allow_run=allow_run)
-            found = await _calls(workload, kernel, session, way)
-            judge = yardstick(session, ceilings=await ceilings_of(session, workload.store))
-            subject = workload.subject(kernel, found)
-            result = await search(subject, session, judge, asking.engines, budget_s=BUDGET_S, on_step=show)
-        result = await asking.finished(result, snapshot.text)
-    await asyncio.to_thread(workload.store.put_tuning, result)
-    target = wording.target(session.info)
+    model = await may_send(state, snapshot, job)
+    task = tasks.Optimize(state.source(snapshot), kernel, allow_run, way, BUDGET_S, model)
+    found = await _do(state, snapshot, job, task)
+    result = found.result
     state.facts.keep_search(snapshot.uri, result)
-    state.learn(snapshot.uri, of_original(result, snapshot.text, target))
-    state.facts.explain(snapshot.uri, kernel, asking.words)
+    _learn(state, snapshot, found.facts)
+    state.facts.explain(snapshot.uri, kernel, found.words)
     if result.best is None:
         outcome = _nothing(result)
         if not job.cancelled:
             state.client.say(f"{kernel.name}: {outcome}")
         return outcome
-    first = min(result.launches, key=lambda launch: launch.rank, default=None)
-    portable = await asyncio.to_thread(form_of, kernel, snapshot.text, result.best, first)
-    offer = Offer(job.id, kernel, snapshot.text, result.best, portable)
-    state.offer(snapshot.uri, offer)
+    state.offer(snapshot.uri, Offer(job.id, kernel, snapshot.text, result.best, found.portable))
     return summary.verified(result.best)
 
 
 async def record(state: State, snapshot: Snapshot, kernel: Kernel, job: Job, way: Way | None = None) -> str:
     """Run `way`, else what the file offers, to see a kernel's launches; whoever starts this job has decided so."""
-    async with _target(state, snapshot, job) as session:
-        workload = await state.workload(snapshot, job, allow_run=way is None)
-        calls = await _calls(workload, kernel, session, way)
-    launches = sum(len(call.launches) for call in calls)
+    launches = await _do(state, snapshot, job, tasks.Record(state.source(snapshot), kernel, way))
     state.look_again(snapshot.uri)
     return f"{wording.plural(launches, 'launch')} of {kernel.name} recorded"
 
@@ -150,22 +95,7 @@ async def pin(state: State, snapshot: Snapshot, kernel: Kernel, wanted: str | No
 
 async def inspect(state: State, snapshot: Snapshot, kernels: tuple[Kernel, ...], job: Job) -> str:
     """Compile the known launches of kernels, in the background. Nothing of the user's is run to find any."""
-    from tritonforge.diagnosis.assessment import assess, yardstick
-    from tritonforge.diagnosis.diagnose import diagnose
-    from tritonforge.diagnosis.inspect_file import wanted
-
-    async with _target(state, snapshot, job) as session:
-        workload = await state.workload(snapshot, job, allow_run=False)
-        for kernel in kernels:
-            found = await asyncio.to_thread(workload.known, kernel, stale=True)
-            if found is None:
-                continue
-            subject = workload.subject(kernel, found.calls)
-            judge = yardstick(session)
-            assessed = await assess(session, subject.program(), kernel, found.calls, judge, pinned=subject.pinned)
-            findings = wanted(diagnose(kernel, [one.case for one in assessed]), snapshot.file, workload.settings)
-            target = wording.target(session.info)
-            state.learn(snapshot.uri, KernelFacts(kernel, snapshot.text, target, launch_facts(assessed), findings))
+    await _do(state, snapshot, job, tasks.Inspect(state.source(snapshot), kernels))
     return ""
 
 
@@ -173,53 +103,55 @@ async def listings(
     state: State, snapshot: Snapshot, facts: KernelFacts, launches: tuple[str, ...], job: Job
 ) -> Mapping[str, tuple[Listing, ...]]:
     """Read what the compiler made of a kernel as its facts have it, by launch. Nothing is run to find its calls."""
-    from tritonforge.diagnosis.listings import listings_of
+    task = tasks.ReadListings(state.source(snapshot), facts.kernel, facts.text, launches)
+    return await _do(state, snapshot, job, task)
 
-    async with _target(state, snapshot, job) as session:
-        workload = await state.workload(snapshot, job, allow_run=False)
-        found = await asyncio.to_thread(workload.known, facts.kernel, stale=True)
-        if found is None:
-            return {}
-        # The code may have moved since: lines must be those of the text that the facts speak of.
-        subject = dataclasses.replace(workload.subject(facts.kernel, found.calls), text=facts.text)
-        return await listings_of(subject, session, launches)
+
+async def judge(
+    state: State,
+    snapshot: Snapshot,
+    kernel: Kernel,
+    version: tasks.Version,
+    job: Job,
+    *,
+    allow_run: bool,
+    way: Way | None = None,
+) -> Verdict:
+    """Put another version of a kernel through the gate, as `tritonforge verify` does."""
+    return await _do(state, snapshot, job, tasks.Judge(state.source(snapshot), kernel, version, allow_run, way))
+
+
+async def _do(state: State, snapshot: Snapshot, job: Job, task: tasks.Task[R]) -> R:
+    async with _backend(state, snapshot, job) as backend:
+        return await backend.run(task, _heard(state, snapshot, job))
 
 
 @asynccontextmanager
-async def _target(state: State, snapshot: Snapshot, job: Job) -> AsyncIterator[Session]:
-    """Wait for the target's turn, and open it where it is not open yet."""
+async def _backend(state: State, snapshot: Snapshot, job: Job) -> AsyncIterator[Backend]:
+    """Wait for the target's turn, and for what works on it."""
     settings = state.settings(snapshot.root)
     name, python = state.options.target, state.options.interpreter
     async with state.jobs.turn(key_of(settings, name, python), job):
         job.report("starting the worker")
-        session = await state.sessions.get(settings, name, python)
-        if session.worker.ended:  # killed, or lost in a job that made the best of it
-            state.sessions.drop(session)
-            session = await state.sessions.get(settings, name, python)
-        try:
-            yield session
-        except TargetUnreachable:
-            state.sessions.drop(session)
-            raise
+        yield await state.sessions.get(settings, name, python)
 
 
-@asynccontextmanager
-async def subject(
-    state: State, snapshot: Snapshot, kernel: Kernel, job: Job, *, allow_run: bool, way: Way | None = None
-) -> AsyncIterator[tuple[Session, Subject]]:
-    """Have the target, and a kernel with its calls; `allow_run` and `way` say what may be run to find them."""
-    async with _target(state, snapshot, job) as session:
-        workload = await state.workload(snapshot, job, allow_run=allow_run)
-        yield session, workload.subject(kernel, await _calls(workload, kernel, session, way))
+def _heard(state: State, snapshot: Snapshot, job: Job) -> Callable[[tasks.Event], None]:
+    def take(event: tasks.Event) -> None:
+        match event:
+            case tasks.Reported(message, done, total):
+                job.report(message, done, total)
+            case tasks.Said(sentence, warning):
+                (state.client.warn if warning else state.client.say)(sentence)
+            case tasks.Learned(facts):
+                _learn(state, snapshot, facts)
+
+    return take
 
 
-async def _calls(workload: FileWorkload, kernel: Kernel, session: Session, way: Way | None) -> tuple[Call, ...]:
-    if way is not None:
-        found = await workload.run(kernel, way, session)
-        if found is None:
-            raise NoLaunchKnown(f"Running {way.name} showed no launch of {kernel.name}{workload.failure_of(way)}.")
-        return found.calls
-    return (await workload.subject_of(kernel, session)).calls
+def _learn(state: State, snapshot: Snapshot, facts: KernelFacts) -> None:
+    # The text came back as a copy; the one that is here already is as long as the file.
+    state.learn(snapshot.uri, dataclasses.replace(facts, text=snapshot.text))
 
 
 def _nothing(result: OptimizeResult) -> str:
