@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import copy
+import itertools
 import json
 import os
 import subprocess
