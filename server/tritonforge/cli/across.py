@@ -41,7 +41,7 @@ async def compare_targets(
             parties: list[Party] = []
             for (result, file), session in zip(pairs, sessions, strict=True):
                 workload = workspace.workload(file, allow_run=allow_run, progress=progress, named=named, pin=pin)
-                subject = await workload.subject_of(result.kernel, session)
+                subject = await workload.with_users(await workload.subject_of(result.kernel, session))
                 judge = yardstick(session, ceilings=await ceilings_of(session, workspace.store))
                 parties.append(Party(session, subject, judge, result))
 

@@ -77,7 +77,7 @@ async def across(parties: Sequence[Party], on_step: Callable[[Step], None] = lam
             cell.speedup or 0.0,
             cell.speedup_ci95 or (0.0, 0.0),
             "measured" if slowest.session.measures else "predicted",
-            unified_diff({first.subject.file: first.subject.text}, version.candidate.edits),
+            unified_diff(first.subject.texts(), version.candidate.edits),
         )
     return AcrossResult(
         kernel=first.subject.kernel,
@@ -100,10 +100,10 @@ def _versions(parties: Sequence[Party]) -> list[_Version]:
             versions[0].found_on.append(party.name)
             continue
         candidate = party.result.best.trial.candidate
-        text = apply_edits(subject.text, tuple(e for e in candidate.edits if e.file == subject.file))
-        known = next((version for version in versions if version.text == text), None)
+        texts = subject.texts(candidate.edits)
+        known = next((version for version in versions if subject.texts(version.candidate.edits) == texts), None)
         if known is None:
-            known = _Version(candidate, text, "one-version")
+            known = _Version(candidate, texts[subject.file], "one-version")
             versions.append(known)
         known.found_on.append(party.name)
     found = versions[1:]

@@ -169,7 +169,7 @@ class Search:
 
     def program(self, attempt: Attempt) -> Program:
         """Return the program that loads `attempt`."""
-        return self.subject.program(attempt.text)
+        return self.subject.program(attempt.text, attempt.candidate.edits)
 
     def kernel_in(self, text: str) -> Kernel | None:
         """Find the subject's kernel in an edited text: same name, same place among kernels of that name."""

@@ -249,4 +249,4 @@ def predict_gain(search: Search, attempt: Attempt) -> Suggestion:
 
 
 def _diff(search: Search, attempt: Attempt) -> str:
-    return unified_diff({search.subject.file: search.subject.text}, attempt.candidate.edits)
+    return unified_diff(search.subject.texts(), attempt.candidate.edits)

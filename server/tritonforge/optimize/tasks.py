@@ -36,7 +36,7 @@ def task_of(search: Search, base: Attempt) -> Task | None:
         judged = {launch.id: one.bottleneck for launch, one in own if one.bottleneck}
     return Task(
         kernel=kernel,
-        texts={subject.file: base.text},
+        texts=subject.texts(base.candidate.edits),
         launches=_with_times(base),
         findings=search.findings if base is original else diagnose(kernel, [one.case for one in base.assessed]),
         bottlenecks=judged,
@@ -68,13 +68,21 @@ def trials_on(search: Search, base: Attempt) -> list[Trial]:
 
 def attempt_of(search: Search, base: Attempt, proposal: Candidate) -> Attempt | None:
     """Return a proposal for `base` as a version of the original; None where it is the same as something known."""
-    file, before = search.subject.file, search.subject.text
-    text = apply_edits(base.text, tuple(edit for edit in proposal.edits if edit.file == file))
-    if text in search.attempts or text in {before, base.text}:
+    file, before = search.subject.file, search.subject.texts()
+    now = search.subject.texts(base.candidate.edits)
+    if any(edit.file not in now for edit in proposal.edits):
+        return None
+    made = {
+        name: apply_edits(text, tuple(edit for edit in proposal.edits if edit.file == name))
+        for name, text in now.items()
+    }
+    key = "\0".join([made[file], *(made[name] for name in before if name != file and made[name] != before[name])])
+    if key in search.attempts or made in (before, now):
         return None
     if base is not search.original:
-        proposal = _on(base.candidate, proposal, edits=edits_between(file, before, text))
-    search.attempts[text] = attempt = Attempt(proposal, text)
+        edits = (edit for name in before for edit in edits_between(name, before[name], made[name]))
+        proposal = _on(base.candidate, proposal, edits=tuple(edits))
+    search.attempts[key] = attempt = Attempt(proposal, made[file])
     return attempt
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from tritonforge.analysis import launches_elsewhere
 from tritonforge.analysis.text import decode_source
 from tritonforge.config import Settings
 from tritonforge.domain.errors import NoLaunchKnown
@@ -133,6 +134,21 @@ class FileWorkload:
         others = dict.fromkeys(call.file for call in calls if call.file != self.analysis.file)
         texts = tuple((file, text) for file in others if (text := self.read(file)) is not None)
         return Subject(self.root, self.analysis.file, self.text, kernel, calls, texts, self.pinned(kernel))
+
+    async def with_users(self, subject: Subject) -> Subject:
+        """Return `subject` with the texts of all files that launch its kernel: what changes it has to follow there."""
+        kernel, known = subject.kernel, {subject.file, *(file for file, _ in subject.others)}
+        if self.index is None:
+            return subject
+        users = await asyncio.to_thread(self.index.users_of, subject.file, kernel.simple_name)
+        more = tuple(
+            (file, text)
+            for file in users
+            if file not in known
+            and (text := self.read(file)) is not None
+            and launches_elsewhere(kernel, subject.text, file, text)
+        )
+        return replace(subject, others=(*subject.others, *more))
 
     def pinned(self, kernel: Kernel) -> tuple[str, ...]:
         """Return what names the launch that the user has pinned: it ranks first."""

@@ -120,6 +120,14 @@ class WorkspaceIndex:
             found = dict.fromkeys(modules.file_of(name, file) for name in names)
             return tuple(one for one in found if one is not None and one != file)
 
+    def users_of(self, file: str, name: str) -> tuple[str, ...]:
+        """Return the files of the workspace that import `file`, or something of it, and mention `name`."""
+        with self._lock:
+            self._refresh()
+            mentioned = re.compile(rb"\b" + re.escape(name.encode()) + rb"\b")
+            importers = sorted(self.modules().importers(file))
+            return tuple(one for one in importers if mentioned.search(self.files.read(one)))
+
     def modules(self) -> Modules:
         """Return who is called what; call it with the lock held."""
         if self._modules is None or self._generation != self.files.generation:

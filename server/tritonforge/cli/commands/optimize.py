@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -106,6 +106,7 @@ async def _optimize(
     from tritonforge.report.text_optimize import optimize_text
 
     results: list[tuple[OptimizeResult, Selected]] = []
+    sources = {file.analysis.file: file.text for file in files}
     reports: list[KernelReport] = []
     failed = 0
     async with AsyncExitStack() as stack:
@@ -121,7 +122,7 @@ async def _optimize(
                         work = _one(
                             file, kernel, workspace, mine, progress, engines=engines,
                             budget=budget, allow_slower=allow_slower, allow_run=not no_run, named=files, pin=pin,
-                            reports=reports if output_format == "html" else None,
+                            reports=reports if output_format == "html" else None, sources=sources,
                         )  # fmt: skip
                         return await engines.with_draft(file, kernel, work)
                     except (NoLaunchKnown, UsageError, JobError) as error:
@@ -149,12 +150,11 @@ async def _optimize(
     across = [compared for compared, _ in matrix]
     offered = [(one.kernel.name, one.best, file) for one, file in (matrix or results)]
     if applied:
-        _apply(offered, workspace)
+        _apply(offered, workspace, sources)
     if diff_only:
         for _, best, _ in offered:
             click.echo(best.diff if best else "", nl=False)
     else:
-        sources = {file.analysis.file: file.text for file in files}
         emit(
             output_format,
             lambda: optimize_json(found) | ({"across": across_json(across)} if across else {}),
@@ -181,15 +181,20 @@ async def _one(
     named: tuple[Selected, ...],
     pin: str | None,
     reports: list[KernelReport] | None,
+    sources: dict[str, str],
 ) -> OptimizeResult:
-    """Search for a faster version of one kernel; where `reports` are wanted, add its report."""
+    """Search for a faster version of one kernel; where `reports` are wanted, add its report.
+
+    `sources` gets the texts of the other files that its version may change.
+    """
     from tritonforge.diagnosis.assessment import yardstick
     from tritonforge.optimize import Step
     from tritonforge.optimize import optimize as search
     from tritonforge.profiling.ceilings import ceilings_of
 
     workload = workspace.workload(file, allow_run=allow_run, progress=progress, named=named, pin=pin)
-    subject = await workload.subject_of(kernel, session)
+    subject = await workload.with_users(await workload.subject_of(kernel, session))
+    sources.update((name, text) for name, text in subject.others if name not in sources)
 
     def show(step: Step) -> None:
         count = f" {step.done}/{step.total}" if step.total else ""
@@ -215,22 +220,18 @@ async def _one(
     return result
 
 
-def _apply(offered: Sequence[tuple[str, Suggestion | None, Selected]], workspace: Workspace) -> None:
-    """Write the suggestions; two kernels of one file are applied together, from the text that both were found on."""
+def _apply(
+    offered: Sequence[tuple[str, Suggestion | None, Selected]], workspace: Workspace, sources: Mapping[str, str]
+) -> None:
+    """Write the suggestions, all files of them or none, from the texts that they were found on."""
     from tritonforge.rewrite import apply_to_disk, together
 
-    by_file: dict[str, list[tuple[str, Suggestion]]] = {}
-    texts: dict[str, str] = {}
-    for kernel, best, file in offered:
-        if best:
-            by_file.setdefault(file.analysis.file, []).append((kernel, best))
-            texts[file.analysis.file] = file.text
-    for name, found in by_file.items():
-        edits, left = together([best.trial.candidate.edits for _, best in found])
-        apply_to_disk(workspace.root, edits, {name: texts[name]})
-        for index in left:
-            kernel, _ = found[index]
-            warn(
-                f"{name}::{kernel}: not applied, because it changes what a suggestion before it has changed. "
-                f"Run tritonforge optimize {name}::{kernel} --apply again."
-            )
+    found = [(kernel, best, file.analysis.file) for kernel, best, file in offered if best]
+    edits, left = together([best.trial.candidate.edits for _, best, _ in found])
+    apply_to_disk(workspace.root, edits, {edit.file: sources[edit.file] for edit in edits})
+    for index in left:
+        kernel, _, name = found[index]
+        warn(
+            f"{name}::{kernel}: not applied, because it changes what a suggestion before it has changed. "
+            f"Run tritonforge optimize {name}::{kernel} --apply again."
+        )
