@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from tritonforge.analysis import analyze, launches_elsewhere
+from tritonforge.domain.finding import Bottleneck
 from tritonforge.domain.launch import CallSite, Config, Launch, Problem, Scalar
 from tritonforge.domain.source import Edit, apply_edits
 from tritonforge.rewrite import Refusal, RuleEngine, edits_between, rewrite_launch
@@ -151,7 +152,7 @@ def rows_task(texts):
     kernel = kernel_of("row_kernel", texts)
     problem = [("n_cols", Scalar(96))]
     launch = launch_of(kernel, "src/lib/ops.py", 18, problem, (100_000, 1, 1), BLOCK=128)
-    return Task(kernel, texts, (launch,))
+    return Task(kernel, texts, (launch,), (), {"1": Bottleneck("block-too-small", 1.0, "predicted")})
 
 
 def test_a_structural_rewrite_changes_kernel_and_host_function_together():
