@@ -19,6 +19,8 @@ from tritonforge.workload.index import Way
 
 REWRITE, QUICK_FIX = types.CodeActionKind.RefactorRewrite, types.CodeActionKind.QuickFix
 MOST_OFFERED = 3
+MENDED = frozenset(["TF501", "TF502", "TF503", "TF504", "TF505", "TF601"])
+"""Findings that may have a mend."""
 Action = types.CodeAction | types.Command
 
 
@@ -46,6 +48,7 @@ def code_actions(
             actions.append(_optimize(f"Optimize kernel {kernel.name}", kernel, snapshot, REWRITE))
             actions += _record(kernel, snapshot, ways.get(kernel.name, ()))
             actions += _pin(kernel, snapshot, facts)
+        actions += [mend for d in mine for mend in _mends(d, kernel, snapshot, client)]
         actions += [_ignore(d, snapshot, client) for d in mine]
     wanted = [action for action in actions if _wanted(action.kind, params.context.only)]
     if client.can.action_literals:
@@ -174,6 +177,26 @@ def _pin(kernel: Kernel, snapshot: Snapshot, facts: Facts) -> list[types.CodeAct
         command = types.Command(title, names.PIN, arguments=[about])
         actions.append(types.CodeAction(title=title, kind=REWRITE, command=command))
     return actions
+
+
+def _mends(
+    diagnostic: types.Diagnostic, kernel: Kernel, snapshot: Snapshot, client: Client
+) -> list[types.CodeAction]:
+    """Return what mends a finding about correctness; nothing of it is verified, since other values are to come out."""
+    if diagnostic.code not in MENDED:
+        return []
+    from tritonforge.rewrite.mends import mends  # late: with what it needs, it would double the time to start
+
+    line = diagnostic.range.start.line + 1
+    return [
+        types.CodeAction(
+            title=mend.label,
+            kind=QUICK_FIX,
+            diagnostics=[diagnostic],
+            edit=client.edits(snapshot.uri, snapshot.version, [snapshot.positions.edit(edit) for edit in mend.edits]),
+        )
+        for mend in mends(str(diagnostic.code), line, kernel, snapshot.text, diagnostic.message)
+    ]
 
 
 def _ignore(diagnostic: types.Diagnostic, snapshot: Snapshot, client: Client) -> types.CodeAction:

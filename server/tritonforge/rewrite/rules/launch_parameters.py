@@ -10,9 +10,12 @@ Where the kernel is imported, the launch stands in another file than its definit
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tritonforge.diagnosis.case import Case
+from tritonforge.diagnosis.signals.replays import accumulating
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Config, Launch, Scalar
@@ -160,6 +163,7 @@ class _Plan:
     def solve(self) -> tuple[Edit, ...]:
         """Find edits, detaching shared places and letting other sites join until nothing is in the way."""
         if any(self.values[i][n].place == "autotune" for i in self.chosen for n in self.wanted):
+            self._check_repeatable()
             return add_config(*self.definition, self.settings.function, self.wanted)
         detached: dict[ast.expr, str] = {}
         joined: list[int] = []
@@ -174,6 +178,17 @@ class _Plan:
                 if turn.site in joined:
                     raise Refused("another launch of the kernel shares this grid with other values") from None
                 joined.append(turn.site)
+
+    def _check_repeatable(self) -> None:
+        """Refuse a second config where runs add up: with one config alone, an autotuner runs a kernel only once."""
+        tuner = self.kernel.autotune
+        if tuner is None or len(tuner.configs) != 1:
+            return
+        two = dataclasses.replace(tuner, configs=tuner.configs * 2)
+        seen = accumulating(Case(dataclasses.replace(self.kernel, autotune=two)))
+        if seen or self.kernel.reaches is None:
+            what = f" and it adds to {seen[0].pointer}" if seen else ""
+            raise Refused(f"already autotuned: with two configs the kernel would be run many times to choose{what}")
 
     def _draft(self, detached: Mapping[ast.expr, str], joined: list[int]) -> _Draft:
         draft = _Draft()
