@@ -38,6 +38,7 @@ CALLS = {
     "causal_attention": ("causal_attention", "q=fp16[1, 1, 70, 16] k=fp16[1, 1, 70, 16] v=fp16[1, 1, 70, 16]"),
     "online_logsumexp": ("logsumexp", "x=fp32[3, 40] block=16"),
     "variance_tiles": ("moments", "x=fp32[3, 40] block=16"),
+    "split_decode": ("decode", "q=fp32[1, 16] k=fp32[1, 40, 16] v=fp32[1, 40, 16]"),
 }
 """Golden case → the host function and the arguments that its result is judged on."""
 

@@ -25,6 +25,7 @@ from tritonforge.rewrite.structural.plain_strides import PlainStrides
 from tritonforge.rewrite.structural.relaxed_atomics import RelaxedAtomics
 from tritonforge.rewrite.structural.scalar_loop import ScalarLoop
 from tritonforge.rewrite.structural.several_rows import SeveralRows
+from tritonforge.rewrite.structural.split_loop import SplitLoop
 from tritonforge.rewrite.structural.sum_of_products import SumOfProducts
 from tritonforge.rewrite.structural.two_stages import TwoStages
 from tritonforge.rewrite.structural.whole_row import WholeRow
@@ -47,6 +48,7 @@ REWRITES: tuple[Structural, ...] = (
     SumOfProducts(),
     OnlineSoftmax(),
     OnePassVariance(),
+    SplitLoop(),
 )
 """Every structural rewrite, in the order in which they are tried when nothing is known of the bottleneck."""
 

@@ -61,7 +61,10 @@ def _laid_out(function: cst.FunctionDef) -> cst.FunctionDef:
     """Return `function` with a header that has grown too long for one line spread over several."""
     bare = function.with_changes(decorators=(), leading_lines=(), body=cst.IndentedBlock([]))
     header = cst.Module([]).code_for_node(bare).split("\n")
-    if len(header[0]) <= LONGEST or "\n" in cst.Module([]).code_for_node(function.params):
+    written = cst.Module([]).code_for_node(function.params)
+    if "\n" in written:
+        return _one_a_line(function) if any(len(line) > LONGEST for line in header) and "#" not in written else function
+    if len(header[0]) <= LONGEST:
         return function
     if not isinstance(function.whitespace_before_params, cst.SimpleWhitespace):
         return function
@@ -75,6 +78,17 @@ def _laid_out(function: cst.FunctionDef) -> cst.FunctionDef:
     listed[-1] = listed[-1].with_changes(comma=last)
     if one_line:
         listed[-1] = listed[-1].with_changes(whitespace_after_param=outer)
+    return function.with_changes(whitespace_before_params=inner, params=function.params.with_changes(params=listed))
+
+
+def _one_a_line(function: cst.FunctionDef) -> cst.FunctionDef:
+    """Return `function` with every parameter of a header that is spread already on a line of its own."""
+    inner = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace("    "))
+    outer = cst.ParenthesizedWhitespace(indent=True)
+    listed = [p.with_changes(comma=cst.Comma(whitespace_after=inner)) for p in function.params.params]
+    listed[-1] = listed[-1].with_changes(
+        comma=cst.Comma(whitespace_after=outer), whitespace_after_param=cst.SimpleWhitespace("")
+    )
     return function.with_changes(whitespace_before_params=inner, params=function.params.with_changes(params=listed))
 
 
