@@ -105,6 +105,11 @@ def test_columns_after_an_emoji_are_counted_as_was_agreed(start, said, encoding,
     ignore = next(a for a in client.actions(uri, 6, [found]) if a["title"].startswith("Ignore"))
     (edit,) = ignore["edit"]["documentChanges"][0]["edits"]
     assert edit["range"]["start"] == {"line": 6, "character": size(line)}
+    mend = next(a for a in client.actions(uri, 6, [found]) if a["title"].startswith("Mend TF502: other="))
+    assert mend["title"].endswith("(changes what is computed)")
+    assert mend["kind"] == "quickfix"
+    client.apply(mend["edit"])
+    assert [d for d in client.pull(uri)["items"] if d["code"] == "TF502"] == []
 
 
 def test_a_suppression_comment_silences_its_line(start):
