@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 
@@ -31,14 +30,14 @@ from sweeps.accuracy import NEAR  # noqa: E402
 from sweeps.data import read_recording  # noqa: E402
 from sweeps.fit import Sample, group_of, leave_one_out, samples_of  # noqa: E402
 
+from tritonforge.optimize.correction import expected_gain  # noqa: E402
+from tritonforge.optimize.sampler import CorrectedModelSampler  # noqa: E402
+
 RECORDINGS = ROOT / "benchmarks" / "results"
 _AT = (1, 4, 8, 16, 24)
 _MOST_ASKED = 600
 _NEVER = 1e9
 """Told of what cannot run, for its constraint decides."""
-_SPREAD, _REACH, _NOISE = 0.3, 2.0, 0.03
-"""Of the model's error, as logarithms: its standard deviation, over how many steps of a parameter it stays alike, and
-what two measurements differ by."""
 Config = tuple[tuple[str, int], ...]
 
 
@@ -99,37 +98,33 @@ def ordered(space: Space, order: Sequence[Config], most: int) -> Walk:
     return Walk([took for config in order if (took := space.measured[config]) is not None][:most])
 
 
-def corrected(space: Space, most: int, *, doubt: float) -> Walk:
-    """Measure what the model expects to be fastest, corrected by how far it was off on similar configurations.
+def shipped(space: Space, most: int, *, doubt: float = 0.0, batch: int = 1, gain: float | None = None) -> Walk:
+    """Search with the sampler that `optimize` uses, so many measurements at a time; what is refused costs none.
 
-    A Gaussian process of the logarithm of measured over predicted; `doubt` standard deviations are taken off.
+    With `gain` it ends as a search does: when no version that is left is expected to save so much.
     """
     configs = [c for c in space.measured if c in space.predicted]
-    names = list(space.choices)
-    places = {n: {v: i for i, v in enumerate(sorted(space.choices[n]))} for n in names}
-    points = np.array([[places[n][dict(c)[n]] for n in names] for c in configs], dtype=float)
-    mean = np.log([space.predicted[c] for c in configs])
-    kernel = _SPREAD**2 * np.exp(-np.abs(points[:, None] - points[None]).sum(-1) / _REACH)
-    done: list[int] = []
-    left = set(range(len(configs)))
+    points = [dict(c) for c in configs]
+    prior = {place: math.log(space.predicted[c]) for place, c in enumerate(configs)}
+    sampler = CorrectedModelSampler(points, lambda: prior, doubt=doubt)
+    study = optuna.create_study(sampler=sampler)
     walked = Walk([])
+    left = set(prior)
     while left and len(walked.times) < most:
-        seen = [i for i in done if space.measured[configs[i]] is not None]
-        if seen:
-            gram = kernel[np.ix_(seen, seen)] + _NOISE**2 * np.eye(len(seen))
-            off = np.log([space.measured[configs[i]] for i in seen]) - mean[seen]
-            solved = np.linalg.solve(gram, np.column_stack([off, kernel[seen]]))
-            shift = kernel[:, seen] @ solved[:, 0]
-            spread = np.sqrt(np.maximum(np.diag(kernel) - (kernel[:, seen] * solved[:, 1:].T).sum(1), 1e-9))
-        else:
-            shift, spread = np.zeros(len(configs)), np.full(len(configs), _SPREAD)
-        score = mean + shift - doubt * spread
-        chosen = min(left, key=lambda i: score[i])
-        left.discard(chosen)
-        done.append(chosen)
-        took = space.measured[configs[chosen]]
-        if took is not None:
-            walked.times.append(took)
+        if gain is not None and walked.times:
+            expected = expected_gain(sampler.belief(study), math.log(min(walked.times)))
+            if max(expected[place] for place in left) < gain:
+                break
+        asked = [study.ask(sampler.space) for _ in range(min(batch, len(left), most - len(walked.times)))]
+        for trial in asked:
+            place = sampler.place(trial.params)
+            assert place is not None
+            left.discard(place)
+            took = space.measured[configs[place]]
+            trial.set_constraint("fits", 1.0 if took is None else -1.0)
+            study.tell(trial, _NEVER if took is None else math.log(took))
+            if took is not None:
+                walked.times.append(took)
     return walked
 
 
@@ -152,8 +147,10 @@ def strategies() -> dict[str, Callable[[Space, int], Walk]]:
         "model": lambda s, _: ordered(s, by_model(s), most),
         "model's 4, then TPE": lambda s, n: walk(s, tpe(n, 4), known(s, 4), most),
         "model's 8, then TPE": lambda s, n: walk(s, tpe(n, 8), known(s, 8), most),
-        "model, corrected": lambda s, _: corrected(s, most, doubt=0.0),
-        "model, corrected, 1 sigma": lambda s, _: corrected(s, most, doubt=1.0),
+        "model, corrected": lambda s, _: shipped(s, most),
+        "model, corrected, 1 sigma": lambda s, _: shipped(s, most, doubt=1.0),
+        "model, corrected, 8 at a time": lambda s, _: shipped(s, most, batch=8),
+        "model, corrected, 8 at a time, 1 sigma": lambda s, _: shipped(s, most, batch=8, doubt=1.0),
     }
 
 

@@ -23,7 +23,7 @@ from tritonforge.domain.launch import (
 from tritonforge.domain.profile import Ceilings, LineHeat, Profile, TargetInfo, TimeDistribution
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.domain.source import Edit, Range
-from tritonforge.store import CompiledCall, keys, open_store
+from tritonforge.store import CompiledCall, TriedVersion, keys, open_store
 
 KERNEL = Kernel("k.py", "outer.add", Range.of(3, 1, 9, 5), Range.of(4, 5, 4, 8), (), code_hash="c0de")
 TENSOR = Tensor((8, 4), (4, 1), "float16", values=ExactValues(b"\x00\xff\x80"))
@@ -102,12 +102,20 @@ def test_calls_are_kept_by_origin_newest_first_and_know_when_they_are_stale(tmp_
         assert [r.origin for r in store.calls_for("k.py", "outer.add")] == ["main"]
 
 
-def test_trials_come_back_in_the_order_they_were_made_each_candidate_once(tmp_path):
+def test_versions_that_were_tried_come_back_each_in_its_last_state(tmp_path):
+    def tried(text, outcome):
+        return TriedVersion(text, "pairs", {"BLOCK": 64}, outcome, trial(text), (2.0, 1.9, 2.1), {"registers": 32})
+
     with open_store(tmp_path) as store:
-        for title in ("a", "b", "c", "b"):
-            store.put_trial("k", trial(title))
-        assert [t.candidate.title for t in store.trials_for("k")] == ["a", "c", "b"]
-        assert math.isinf(store.trials_for("k")[0].verdict.worst_error)
+        for text, outcome in (("a", "timed"), ("b", "timed"), ("c", "compile-error"), ("b", "refused")):
+            store.put_tried("k", tried(text, outcome))
+    with open_store(tmp_path) as store:
+        found = store.tried("k")
+        assert [(one.text, one.outcome) for one in found] == [("a", "timed"), ("c", "compile-error"), ("b", "refused")]
+        assert [one.final for one in found] == [False, True, True]
+        assert found[0] == tried("a", "timed")
+        assert math.isinf(found[0].trial.verdict.worst_error)
+        assert store.tried("another question") == ()
 
 
 def test_a_value_of_another_shape_is_a_miss_and_is_forgotten(tmp_path):
@@ -167,10 +175,39 @@ def test_keys_do_not_depend_on_the_order_of_names_but_on_the_kind():
     assert keys.content_key("a", (1, 2)) != keys.content_key("a", (2, 1))
 
 
-def test_a_result_key_changes_with_source_target_launches_and_options():
-    def key(target=TARGET, launches=(LAUNCH,), text="t", budget=60):
-        return keys.result_key(KERNEL, launches, target, sources={"k.py": text}, options={"budget": budget})
+OTHER_GPU = TargetInfo("local", "local", "NVIDIA H200", "580", "2.11.0", "3.6.0")
 
-    other = TargetInfo("local", "local", "NVIDIA H200", "580", "2.11.0", "3.6.0")
-    assert len({key(), key(target=other), key(launches=(LAUNCH, LAUNCH)), key(text="u"), key(budget=61)}) == 5
-    assert key() == key()
+
+def search_key(kernel=KERNEL, calls=(CALL,), target=TARGET, **changes):
+    rest = {"texts": {"k.py": "t"}, "sources": [("/a.py", "1")], "context": {"arch": "sm_90"}}
+    return keys.search_key(kernel, calls, target, **{**rest, **changes})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        lambda: search_key(target=OTHER_GPU),
+        lambda: search_key(calls=(CALL, CALL)),
+        lambda: search_key(calls=(replace(CALL, keywords=(("flag", Scalar(False)),)),)),
+        lambda: search_key(calls=(replace(CALL, count=7),)),
+        lambda: search_key(kernel=replace(KERNEL, code_hash="c0df")),
+        lambda: search_key(kernel=replace(KERNEL, range=Range.of(4, 1, 10, 5))),
+        lambda: search_key(texts={"k.py": "u"}),
+        lambda: search_key(texts={"k.py": "t", "host.py": "t"}),
+        lambda: search_key(sources=[("/a.py", "2")]),
+        lambda: search_key(context={"arch": "sm_100"}),
+    ],
+)
+def test_a_search_key_changes_with_whatever_decides_what_becomes_of_a_version(key):
+    assert key() != search_key()
+
+
+def test_a_search_key_ignores_how_long_the_recorded_calls_took():
+    timed = replace(CALL, launches=tuple(replace(one, time_us=3.5) for one in CALL.launches))
+    assert search_key(calls=(timed,)) == search_key()
+
+
+def test_an_answer_is_one_to_a_question_and_what_was_asked_for():
+    asked = {"budget": 60.0, "engines": ["rules"]}
+    assert keys.answer_key("k", asked) == keys.answer_key("k", dict(reversed(asked.items())))
+    assert len({keys.answer_key("k", asked), keys.answer_key("l", asked), keys.answer_key("k", {"budget": 61.0})}) == 3

@@ -298,10 +298,15 @@ class TimedLaunch:
 
 @dataclass(frozen=True)
 class TimedProgram:
-    """The launches of one program's call, in order; `error` set and empty when it failed."""
+    """The launches of one program's call, in order; `error` set and empty when it failed.
+
+    `whole`: samples in µs of the whole call, from when the GPU begins its first work to when it ends its last, where
+    that was asked for and can be timed.
+    """
 
     launches: tuple[TimedLaunch, ...]
     error: str | None = None
+    whole: tuple[float, ...] = ()
 
 
 Clock = Literal["cupti", "events"]
@@ -327,6 +332,8 @@ class Time(Request[TimeResult]):
 
     `kernels`: simple names to time (empty: all). `samples`: wanted samples for each launch and program; fewer are
     taken when `budget_s` would be passed. `clock`: `auto` is `cupti` where the worker's Triton has it, else `events`.
+    `whole`: time the whole call afterwards, too, by events: what its host code has the GPU do beside those launches
+    (copies, sums, other kernels) is in it.
     """
 
     programs: tuple[Program, ...]
@@ -335,8 +342,16 @@ class Time(Request[TimeResult]):
     samples: int = 30
     budget_s: float = 10.0
     clock: Literal["auto", "cupti", "events"] = "auto"
+    whole: bool = False
     lane: ClassVar[Lane] = "device"
     result: ClassVar[type] = TimeResult
+
+
+@dataclass(frozen=True)
+class TimeFresh(Time):
+    """As `Time`, in a process of its own: what an earlier measurement left behind cannot be in the times."""
+
+    fresh: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -517,6 +532,7 @@ JOBS: dict[str, type] = {
         Compare,
         CompareOnDevice,
         Time,
+        TimeFresh,
         Count,
         MeasureCeilings,
         Describe,

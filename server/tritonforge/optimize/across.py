@@ -13,10 +13,10 @@ from tritonforge.domain.results import OptimizeResult
 from tritonforge.domain.source import apply_edits
 from tritonforge.jobs.session import Session
 from tritonforge.optimize.across_sources import architecture_table, autotune_list, values_of
-from tritonforge.optimize.loop import SLOWER_TOLERATED, assess_original
-from tritonforge.optimize.search import Attempt, Search, Step
+from tritonforge.optimize.loop import assess_original
+from tritonforge.optimize.search import NOT_FINISHED, Attempt, BudgetSpent, Search, Step
 from tritonforge.optimize.steps import compile_all, gate_of, pass_gate, predict_gain, time_side_by_side
-from tritonforge.profiling.measuring import FINAL_SAMPLES
+from tritonforge.profiling.measuring import FINAL_SAMPLES, Samples
 from tritonforge.profiling.statistics import ratio_interval
 from tritonforge.rewrite.diff import unified_diff
 from tritonforge.rewrite.protocol import Refusal
@@ -24,6 +24,8 @@ from tritonforge.workload.subject import Subject
 
 GOOD = 0.05
 """A version is good on a target when it is at most this much slower than the best that was found there."""
+SLOWER_TOLERATED = 0.03
+"""How much slower than the original a version may be on one target and still be the one source for all."""
 _BUDGET_S = 600.0
 
 
@@ -151,7 +153,10 @@ async def _fill(party: Party, versions: Sequence[_Version], on_step: Callable[[S
             version.cells[party.name] = Cell(False, attempt.trial.reason if attempt.trial else "refused")
     passed = [(v, a) for v, a in zip(versions[1:], attempts, strict=True) if party.name not in v.cells]
     if search.measured and passed:
-        before, *after = await time_side_by_side(search, [attempt for _, attempt in passed], samples=FINAL_SAMPLES)
+        try:
+            before, *after = await time_side_by_side(search, [attempt for _, attempt in passed], samples=FINAL_SAMPLES)
+        except BudgetSpent:
+            before, after = Samples(error=NOT_FINISHED), [Samples() for _ in passed]
         for (version, attempt), samples in zip(passed, after, strict=True):
             if before.error or samples.error:
                 version.cells[party.name] = Cell(False, before.error or samples.error or "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tritonforge.diagnosis.assessment import Yardstick, assess, ranked, require_launches
 from tritonforge.diagnosis.diagnose import diagnose
@@ -12,12 +12,13 @@ from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs.session import Session
-from tritonforge.optimize.search import Attempt, Search, Step
+from tritonforge.optimize.choosing import Round, simplest_first
+from tritonforge.optimize.memory import BUDGET_SPENT, INTERRUPTED, Memory
+from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, BudgetSpent, Search, Step
+from tritonforge.optimize.shapes import by_shape
 from tritonforge.optimize.steps import (
-    compile_all,
     confirm,
     gate_of,
-    measure_promising,
     predict_gain,
     propose,
     sanitise,
@@ -25,14 +26,15 @@ from tritonforge.optimize.steps import (
     verify,
 )
 from tritonforge.optimize.thinking import Thinking, promises
-from tritonforge.profiling.measuring import SEARCH_SAMPLES
+from tritonforge.profiling.measuring import SEARCH_SAMPLES, Samples
 from tritonforge.rewrite import Engine, Thinker
+from tritonforge.store import Store
 from tritonforge.verify import Gate
 from tritonforge.workload.subject import Subject
 
 AT_ROOFLINE = 0.95
+ROOFLINE = "the kernel is at its roofline"
 MAX_ROUNDS = 4
-SLOWER_TOLERATED = 0.03
 
 
 async def optimize(
@@ -42,8 +44,10 @@ async def optimize(
     engines: Sequence[Engine | Thinker],
     *,
     budget_s: float = 120.0,
-    allow_slower: float = SLOWER_TOLERATED,
+    allow_slower: float = 0.0,
     on_step: Callable[[Step], None] = lambda _: None,
+    store: Store | None = None,
+    again: bool = False,
 ) -> OptimizeResult:
     """Return the fastest verified version of the subject's kernel, or say why there is none.
 
@@ -52,9 +56,13 @@ async def optimize(
         session: where it is compiled, verified and, with a GPU, measured.
         judge: the GPU that predictions and rooflines speak of.
         engines: what proposes rewrites, in order; those that think do so beside the others.
-        budget_s: seconds after which no new work is begun.
-        allow_slower: how much slower (a fraction) any one launch may become.
+        budget_s: seconds that it may take. What is under way at their end is cancelled; only the original is given a
+            minute in any case.
+        allow_slower: how much slower (a fraction) any one launch may become, beyond noise.
         on_step: told of every step, for progress.
+        store: where every version that is tried is kept. What an earlier run of the same question left there is not
+            tried again, and what it answered, when it had come to an end, is answered at once.
+        again: try everything anew, whatever the store has.
 
     A cancellation ends the search and returns the best so far, with `stopped_because` "interrupted".
 
@@ -66,23 +74,41 @@ async def optimize(
     quick = [engine for engine in engines if not isinstance(engine, Thinker)]
     search = Search(subject, session, judge, quick, budget_s, allow_slower, on_step)
     search.thinkers = [engine for engine in engines if isinstance(engine, Thinker)]
+    search.memory = Memory(store, session, again=again) if store is not None else None
+    options = {
+        "budget": budget_s,
+        "allow_slower": allow_slower,
+        "engines": [f"{type(engine).__module__}.{type(engine).__qualname__}" for engine in quick],
+    }
+    # A model answers otherwise each time it is asked.
+    remembered = search.memory if not search.thinkers else None
     try:
+        await compile_original(search)
+        if search.memory is not None:
+            search.memory.begin(subject, judge)
+        if remembered is not None and (known := remembered.answer(options)) is not None:
+            return known
         reason = await _run(search)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if search.baseline is None or task is None:
             raise
         task.uncancel()
-        reason = "interrupted"
-    return search.result(reason)
+        reason = INTERRUPTED
+    result = search.result(reason)
+    if remembered is not None:
+        remembered.keep_answer(options, result)
+    return result
 
 
 async def _run(search: Search) -> str:
-    problem = await assess_original(search)
+    problem = await time_original(search)
     if problem:
         return problem
     if search.original.at_roofline(AT_ROOFLINE):
-        return "the kernel is at its roofline"
+        return ROOFLINE
+    if search.memory is not None and search.memory.known:
+        search.note(f"Going on from {search.memory.known} versions that an earlier run had tried.")
     gate = gate_of(search)
     async with Thinking(search, gate) as thinking:
         return await _rounds(search, gate, thinking)
@@ -110,27 +136,46 @@ async def _rounds(search: Search, gate: Gate, thinking: Thinking) -> str:
         if search.suggestion is not before and search.best is not None:
             search.note_bottleneck(search.best)
             if search.best.at_roofline(AT_ROOFLINE):
-                return "the kernel is at its roofline"
+                return ROOFLINE
             going = going or (bool(search.engines) and rounds < MAX_ROUNDS and search.best.candidate.origin != "rule")
         if search.left_s <= 0 and (going or thinking.busy):
-            return "budget spent"
+            return BUDGET_SPENT
 
 
 async def assess_original(search: Search) -> str:
     """Compile, and with a GPU time, the original; returns why the search ends here, or an empty text."""
+    await compile_original(search)
+    return await time_original(search)
+
+
+async def compile_original(search: Search) -> None:
+    """Compile the original and conclude what can be concluded without running it."""
     subject = search.subject
     search.say("assess", f"compiling {subject.kernel.name}")
     assessed = await assess(
-        search.session, subject.program(), subject.kernel, subject.calls, search.judge, pinned=subject.pinned
+        search.session,
+        subject.program(),
+        subject.kernel,
+        subject.calls,
+        search.judge,
+        pinned=subject.pinned,
+        earlier=search.memory.compiled if search.memory else None,
     )
     require_launches(assessed, subject.kernel, subject.calls)
     search.baseline = original = Attempt(Candidate("original", (), ()), subject.text, assessed)
-    problem = ""
     if original.compile_error:
         raise UsageError(f"{subject.kernel.name} does not compile for {search.session.arch}: {original.compile_error}")
+
+
+async def time_original(search: Search) -> str:
+    """Time the original where there is a GPU, and diagnose it; returns why the search ends here, or an empty text."""
+    subject, original, problem = search.subject, search.original, ""
     if search.measured:
         search.say("measure", "timing the original")
-        (samples,) = await time_side_by_side(search, [], samples=SEARCH_SAMPLES)
+        try:
+            (samples,) = await time_side_by_side(search, [], samples=SEARCH_SAMPLES)
+        except BudgetSpent:
+            samples = Samples(error="the budget ended before")
         if samples.error:
             search.note(f"The original could not be timed: {samples.error}")
             problem = "the original could not be timed"
@@ -147,33 +192,57 @@ async def assess_original(search: Search) -> str:
 
 
 async def _round(search: Search, gate: Gate) -> str:
-    """Propose, compile, rank, and keep the most promising attempt that passes the gate."""
+    """Propose, compile, measure what may be better, and keep the most promising version that passes the gate."""
     proposed = await propose(search)
     if not proposed:
         return "nothing improved" if search.attempts else "there is nothing to try"
-    await compile_all(search, proposed)
-    compiled = [attempt for attempt in proposed if attempt.trial is None]
+    going = await Round.of(search, proposed)
     if search.measured:
-        await measure_promising(search, compiled)
-    waiting = [attempt for attempt in compiled if attempt.trial is None]
-    reason = "nothing improved"
-    for attempt in sorted(waiting, key=lambda a: a.time_us(measured=search.measured)):
-        if not promises(search, attempt):
-            break
-        if search.left_s <= 0:
-            reason = "budget spent"
-            break
-        if not await verify(search, gate, attempt):
+        await going.measure()
+    else:
+        await going.compile()
+    shaped = await by_shape(search, [one for one in proposed if one.trial is None])
+    below_noise = going.below_noise
+    for attempt in [*([shaped] if shaped else []), *_in_order(search, going, proposed)]:
+        if attempt.trial is not None or search.left_s <= 0:
             continue
-        suggestion = await confirm(search, attempt) if search.measured else predict_gain(search, attempt)
-        if suggestion is not None and search.measured:
-            if not await sanitise(search, gate, attempt):
-                continue
-            suggestion = dataclasses.replace(suggestion, trial=attempt.trial or suggestion.trial)
-        if suggestion is not None:
-            search.best, search.suggestion = attempt, suggestion
+        if not promises(search, attempt):
+            below_noise = below_noise or not search.measured
             break
-    for attempt in waiting:
-        if attempt.trial is None:
-            search.drop(attempt, "not faster than the best")
-    return reason
+        accepted = await _keep(search, gate, attempt)
+        if not search.measured and attempt is not shaped:
+            going.judged(attempt, accepted=accepted)
+        if accepted:
+            break
+    left = [one for one in (*proposed, shaped) if one is not None and one.trial is None]
+    for attempt in left:
+        spent = search.left_s <= 0 and search.suggestion is None and promises(search, attempt)
+        search.drop(attempt, NOT_TRIED if spent else "not faster than the best", "unfinished" if spent else "slower")
+    unfinished = {NOT_TRIED, NOT_FINISHED}
+    if any(one.trial is not None and one.trial.reason in unfinished for one in proposed):
+        return BUDGET_SPENT
+    return "the expected gain is below noise" if below_noise else "nothing improved"
+
+
+def _in_order(search: Search, going: Round, proposed: Sequence[Attempt]) -> Iterator[Attempt]:
+    """Yield versions in the order in which to verify them: as they were measured, or as the study asks for them."""
+    if search.measured:
+        yield from simplest_first([one for one in proposed if one.trial is None], measured=True)
+        return
+    while (attempt := going.next_predicted()) is not None:
+        yield attempt
+
+
+async def _keep(search: Search, gate: Gate, attempt: Attempt) -> bool:
+    """Verify an attempt and measure it for good; tells whether it is the best now."""
+    if not await verify(search, gate, attempt):
+        return False
+    suggestion = await confirm(search, attempt) if search.measured else predict_gain(search, attempt)
+    if suggestion is None:
+        return False
+    if search.measured and not await sanitise(search, gate, attempt):
+        return False
+    search.best = attempt
+    search.suggestion = dataclasses.replace(suggestion, trial=attempt.trial or suggestion.trial)
+    search.remember(attempt, "kept")
+    return True

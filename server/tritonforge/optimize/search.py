@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
 from tritonforge.analysis import analyze
 from tritonforge.diagnosis.assessment import Assessed, Yardstick, with_time
@@ -19,17 +20,32 @@ from tritonforge.domain.launch import Scalar
 from tritonforge.domain.messages import Program
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs.session import Session
+from tritonforge.optimize.correction import STRUCTURE
+from tritonforge.optimize.memory import Memory
+from tritonforge.optimize.points import point_of
 from tritonforge.prediction import disagreement
 from tritonforge.profiling.measuring import Samples
 from tritonforge.profiling.statistics import summarise
 from tritonforge.rewrite import Engine, Thinker
 from tritonforge.rewrite.rules.launch_parameters import NAME
+from tritonforge.store.tried import Outcome, TriedVersion
 from tritonforge.workload.subject import Subject
 
 LAUNCH_PARAMETERS = NAME
 """The rewrite whose parameters are values of the launch."""
 
 Stage = Literal["assess", "compile", "measure", "verify", "confirm", "think"]
+
+NOT_TRIED = "not tried: budget spent"
+NOT_FINISHED = "not finished: budget spent"
+SEEN_SLOWER = 0.03
+"""What few samples, or the model, may say a launch is slower by without its being so."""
+
+T = TypeVar("T")
+
+
+class BudgetSpent(Exception):
+    """The budget ended while something was under way; that was cancelled."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +74,22 @@ class Attempt:
     trial: Trial | None = None
     timed_s: float | None = None
     """Seconds into the search when its time was known, predicted or measured."""
+    speedup: tuple[float, float, float] | None = None
+    """The original's time over its own, with the 95 % interval, of the same rounds."""
+    known_us: float | None = None
+    """Its time by an earlier run's speedup and the original's time now, where it was not measured in this run."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether its fate is known."""
+        return self.trial is not None
 
     def time_us(self, *, measured: bool) -> float:
         """Return the time of all its launches together in µs, infinite when it is not known."""
         if measured:
             total = self.samples.total() if self.samples else ()
-            return summarise(total).median if total else math.inf
+            known = self.known_us if self.known_us is not None else math.inf
+            return summarise(total).median if total else known
         return sum((a.prediction.time_us if a.prediction else math.inf) * a.launch.count for a in self.assessed)
 
     def settle(self, samples: Samples, judge: Yardstick | None) -> None:
@@ -139,6 +165,8 @@ class Search:
     thinkers: Sequence[Thinker] = ()
     declined: list[Trial] = field(default_factory=list)
     """What engines proposed and nothing could be made of."""
+    memory: Memory | None = None
+    """What earlier runs found out, where anything is kept between runs."""
 
     @property
     def measured(self) -> bool:
@@ -161,6 +189,28 @@ class Search:
         if self.baseline is None:
             raise RuntimeError("the original was not assessed yet")
         return self.baseline
+
+    async def within(self, work: Awaitable[T], *, least_s: float = 0.0) -> T:
+        """Wait for `work` until the budget ends, `least_s` seconds at least; what it does on a worker ends with it.
+
+        Raises:
+            BudgetSpent: when it has not ended by then.
+        """
+        try:
+            async with asyncio.timeout(max(self.left_s, least_s, 0.0)) as limit:
+                return await work
+        except TimeoutError:
+            if limit.expired():
+                raise BudgetSpent from None
+            raise
+
+    async def within_or_not(self, work: Awaitable[object]) -> bool:
+        """Wait for `work` until the budget ends; tells whether it ended before."""
+        try:
+            await self.within(work)
+        except BudgetSpent:
+            return False
+        return True
 
     def say(self, stage: Stage, detail: str, done: int = 0, total: int = 0) -> None:
         """Report a step."""
@@ -218,14 +268,32 @@ class Search:
             at_s=self.spent_s,
         )
 
-    def drop(self, attempt: Attempt, reason: str) -> None:
+    def drop(self, attempt: Attempt, reason: str, outcome: Outcome = "unfinished") -> None:
         """Give up on `attempt`: that its time was known says more of a search than that others were better later."""
         trial = self.trial(attempt, reason=reason)
         attempt.trial = dataclasses.replace(trial, at_s=attempt.timed_s or trial.at_s)
+        self.remember(attempt, outcome)
+
+    def remember(self, attempt: Attempt, outcome: Outcome) -> None:
+        """Keep what is known of `attempt` for a later run."""
+        if self.memory is None:
+            return
+        point = point_of(attempt.candidate, self.original.first.launch.config if self.original.first else None)
+        known = self.memory.find(self.program(attempt))
+        trial = attempt.trial or self.trial(attempt, reason="")
+        if trial.verdict is None and known is not None:
+            trial = dataclasses.replace(trial, verdict=known.trial.verdict)
+        values = {name: value for name, value in point.items() if type(value) is int}
+        version = TriedVersion(
+            "", str(point[STRUCTURE]), values, outcome, trial, attempt.speedup, _facts(attempt.first)
+        )
+        self.memory.keep(self.program(attempt), version)
 
     def slower_launch(self, attempt: Attempt) -> str:
-        """Return why `attempt` is unfair to one of the launches, or an empty text."""
-        allowed = 1.0 + self.allow_slower
+        """Return why `attempt` seems unfair to one of the launches, or an empty text; what is confirmed is surer."""
+        allowed = 1.0 + max(self.allow_slower, SEEN_SLOWER)
+        if attempt.known_us is not None and attempt.samples is None:
+            return ""  # it was judged in an earlier run, and will be measured again
         for base, one in zip(self.original.assessed, attempt.assessed, strict=False):
             before, after = base.case.time_us, one.case.time_us
             if before and after and after > before * allowed:
@@ -254,3 +322,15 @@ class Search:
             assessments=tuple(a.assessment for a in base.assessed),
             rooflines={a.launch.id: a.roofline for a in base.assessed if a.roofline},
         )
+
+
+def _facts(first: Assessed | None) -> Mapping[str, float]:
+    if first is None:
+        return {}
+    resources, occupancy = first.compilation.resources, first.compilation.occupancy
+    found: dict[str, float] = {}
+    if resources is not None:
+        found |= {name: getattr(resources, name) for name in ("registers", "spill_bytes", "shared_bytes")}
+    if occupancy is not None:
+        found["occupancy"] = occupancy.fraction
+    return found

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Protocol
 
 from tritonforge.diagnosis.assessment import assess
 from tritonforge.domain.candidate import Candidate, Suggestion, Trial
 from tritonforge.jobs import JobError
-from tritonforge.optimize.search import Attempt, Search
+from tritonforge.optimize.fairness import charged, disagreeing, unfair
+from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, BudgetSpent, Search
 from tritonforge.optimize.tasks import attempt_of, base_for_rules, task_of, trials_on
 from tritonforge.prediction.model import RELATIVE_LOWEST
-from tritonforge.profiling.measuring import FINAL_SAMPLES, SEARCH_SAMPLES, Samples, measure
+from tritonforge.profiling.measuring import FINAL_SAMPLES, Samples, measure
 from tritonforge.profiling.statistics import ratio_interval, summarise
 from tritonforge.rewrite import Engine, Refusal, Task, unified_diff
 from tritonforge.verify import Gate, reference_beside
@@ -25,8 +26,8 @@ MEASURED_GAIN = 1.02
 """A measured speedup below this is not worth a change of someone's code, even where its interval excludes 1."""
 COMPILE_SHARE = 0.6
 """Of what is left of the budget, what compiling may take: the rest is for measuring and verifying."""
-MEASURED_AT_ONCE = 8
-MEASURED_PER_ROUND = 16
+_ORIGINAL_S = 60.0
+"""Seconds that the original alone is given, however small the budget is: nothing can be said without its time."""
 
 
 async def propose(search: Search) -> list[Attempt]:
@@ -48,16 +49,34 @@ async def propose(search: Search) -> list[Attempt]:
                 continue
             attempt = attempt_of(search, base, proposal)
             if attempt is not None:
+                recall(search, attempt)
                 fresh.append(attempt)
     return fresh
+
+
+def recall(search: Search, attempt: Attempt) -> None:
+    """Take over what an earlier run found out about a version: its fate, or how fast it was beside the original."""
+    known = search.memory.find(search.program(attempt)) if search.memory else None
+    if known is None:
+        return
+    if known.final:
+        attempt.trial = known.trial
+    elif known.speedup is not None and search.measured:
+        attempt.speedup = known.speedup
+        attempt.known_us = search.original.time_us(measured=True) / known.speedup[0]
 
 
 def _proposals(engine: Engine, task: Task, trials: Sequence[Trial]) -> list[Candidate | Refusal]:
     return list(engine.propose(task, trials))
 
 
-async def compile_all(search: Search, attempts: Sequence[Attempt]) -> None:
-    """Compile attempts in as many lanes as the worker has; drop those that do not compile."""
+async def compile_all(
+    search: Search, attempts: Sequence[Attempt], on_done: Callable[[Attempt], None] = lambda _: None
+) -> None:
+    """Compile attempts in as many lanes as the worker has; drop those that do not compile.
+
+    `on_done` is told of each, dropped or not.
+    """
     done = 0
     stop_at = search.left_s * (1 - COMPILE_SHARE)
     lanes = asyncio.Semaphore(max(1, search.session.worker.hello.lanes))
@@ -68,6 +87,7 @@ async def compile_all(search: Search, attempts: Sequence[Attempt]) -> None:
             await _compile(search, attempt, stop_at)
             done += 1
             search.say("compile", attempt.candidate.title, done, len(attempts))
+            on_done(attempt)
 
     async with asyncio.TaskGroup() as group:
         for attempt in attempts:
@@ -75,70 +95,70 @@ async def compile_all(search: Search, attempts: Sequence[Attempt]) -> None:
 
 
 async def _compile(search: Search, attempt: Attempt, stop_at: float) -> None:
-    if search.left_s <= stop_at:
-        search.drop(attempt, "not tried: budget spent")
+    left = search.left_s - stop_at
+    if left <= 0:
+        search.drop(attempt, NOT_TRIED)
         return
     kernel = await asyncio.to_thread(search.kernel_in, attempt.text)
     if kernel is None:
-        search.drop(attempt, "the edit loses the kernel")
+        search.drop(attempt, "the edit loses the kernel", "refused")
         return
     try:
-        attempt.assessed = await assess(
-            search.session,
-            search.program(attempt),
-            kernel,
-            search.subject.calls,
-            search.judge,
-            pinned=search.subject.pinned,
-        )
+        async with asyncio.timeout(left) as limit:
+            attempt.assessed = await assess(
+                search.session,
+                search.program(attempt),
+                kernel,
+                search.subject.calls,
+                search.judge,
+                pinned=search.subject.pinned,
+                earlier=search.memory.compiled if search.memory else None,
+            )
     except JobError as error:
-        search.drop(attempt, error.failure.message)
+        lasting = error.kind in {"user-error", "compile-error"}
+        search.drop(attempt, error.failure.message, "compile-error" if lasting else "unfinished")
+        return
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        search.drop(attempt, NOT_FINISHED)
         return
     attempt.timed_s = search.spent_s
     if attempt.compile_error or not attempt.assessed:
-        search.drop(attempt, attempt.compile_error or "it launches nothing")
+        search.drop(attempt, attempt.compile_error or "it launches nothing", "compile-error")
     elif not attempt.has_wanted_config():
-        search.drop(attempt, "the edit does not reach the launch: something else decides the value")
+        search.drop(attempt, "the edit does not reach the launch: something else decides the value", "refused")
 
 
-async def time_side_by_side(search: Search, attempts: Sequence[Attempt], *, samples: int) -> tuple[Samples, ...]:
-    """Measure the original and `attempts` interleaved; returns their samples, the original's first."""
+async def time_side_by_side(
+    search: Search, attempts: Sequence[Attempt], *, samples: int, whole: bool = False, fresh: bool = False
+) -> tuple[Samples, ...]:
+    """Measure the original and `attempts` interleaved; returns their samples, the original's first.
+
+    `whole`: measure whole calls, too, with all that their host code has the GPU do; `fresh`: in a new process.
+
+    Raises:
+        BudgetSpent: when the budget ends before.
+    """
     kernel = search.subject.kernel
-    results, notes = await measure(
-        search.session.worker,
-        [search.subject.program(), *(search.program(attempt) for attempt in attempts)],
-        search.subject.calls,
-        kernel=kernel.name,
-        identify=lambda recorded: to_launch(kernel, recorded).id,
-        samples=samples,
-        budget_s=max(5.0, min(20.0, search.left_s)),
+    results, notes = await search.within(
+        measure(
+            search.session.worker,
+            [search.subject.program(), *(search.program(attempt) for attempt in attempts)],
+            search.subject.calls,
+            kernel=kernel.name,
+            identify=lambda recorded: to_launch(kernel, recorded).id,
+            samples=samples,
+            budget_s=max(5.0, min(20.0, search.left_s)),
+            whole=whole,
+            fresh=fresh,
+        ),
+        # What the original takes is asked first, and without it there is nothing to tell.
+        least_s=_ORIGINAL_S if not attempts else 0.0,
     )
     search.note(*notes)
     counts = {one.launch.id: one.launch.count for one in search.original.assessed}
     return tuple(dataclasses.replace(one, counts=counts) for one in results)
-
-
-async def measure_promising(search: Search, compiled: Sequence[Attempt]) -> None:
-    """Measure the attempts that are predicted to be fastest, a batch at a time; drop the others.
-
-    It ends early when none of the rest can be expected to beat what was measured.
-    """
-    ranked = sorted(compiled, key=lambda attempt: attempt.time_us(measured=False))[:MEASURED_PER_ROUND]
-    for start in range(0, len(ranked), MEASURED_AT_ONCE):
-        batch = ranked[start : start + MEASURED_AT_ONCE]
-        if search.left_s <= 0 or not may_win(batch[0], [search.original, *ranked[:start]]):
-            break
-        search.say("measure", f"{len(batch)} candidates side by side", start, len(ranked))
-        _, *results = await time_side_by_side(search, batch, samples=SEARCH_SAMPLES)
-        for attempt, samples in zip(batch, results, strict=True):
-            if samples.error:
-                search.drop(attempt, samples.error)
-            else:
-                attempt.settle(samples, search.judge)
-                attempt.timed_s = search.spent_s
-    for attempt in compiled:
-        if attempt.samples is None and attempt.trial is None:
-            search.drop(attempt, "predicted to be slower; not measured")
 
 
 class Timed(Protocol):
@@ -182,24 +202,36 @@ async def verify(search: Search, gate: Gate, attempt: Attempt) -> bool:
     """Let the gate judge `attempt`; tells whether it passed."""
     slower = search.slower_launch(attempt)
     if slower:
-        search.drop(attempt, slower)
+        search.drop(attempt, slower, "slower")
         return False
     return await pass_gate(search, gate, attempt)
 
 
 async def pass_gate(search: Search, gate: Gate, attempt: Attempt) -> bool:
-    """Let the gate judge `attempt`, however fast it is; tells whether it passed."""
-    search.say("verify", attempt.candidate.title)
-    tile = max(search.original.largest_tile, attempt.largest_tile)
-    try:
-        checked = await gate.check(search.program(attempt), tile=tile)
-    except JobError as error:
-        search.drop(attempt, f"could not be verified: {error.failure.message}")
-        return False
-    verdict = checked.verdict
-    search.note(*checked.notes)
+    """Let the gate judge `attempt`, however fast it is; tells whether it passed.
+
+    The budget bounds this, too: what is not judged by its end is not accepted. What the gate said in an earlier run
+    stands.
+    """
+    known = search.memory.find(search.program(attempt)) if search.memory else None
+    if known is not None and known.trial.verdict is not None and known.trial.verdict.accepted:
+        verdict = known.trial.verdict
+    else:
+        search.say("verify", attempt.candidate.title)
+        tile = max(search.original.largest_tile, attempt.largest_tile)
+        try:
+            checked = await search.within(gate.check(search.program(attempt), tile=tile))
+        except JobError as error:
+            search.drop(attempt, f"could not be verified: {error.failure.message}")
+            return False
+        except BudgetSpent:
+            search.drop(attempt, NOT_FINISHED)
+            return False
+        verdict = checked.verdict
+        search.note(*checked.notes)
     trial = search.trial(attempt, reason="" if verdict.accepted else f"refused: {verdict.reason}")
     attempt.trial = dataclasses.replace(trial, verdict=verdict, accepted=verdict.accepted)
+    search.remember(attempt, "verified" if verdict.accepted else "refused")
     return verdict.accepted
 
 
@@ -208,32 +240,58 @@ async def sanitise(search: Search, gate: Gate, attempt: Attempt) -> bool:
     trial = attempt.trial
     assert trial is not None
     assert trial.verdict is not None
+    if "sanitiser" in trial.verdict.checks:  # as an earlier run had it
+        return trial.verdict.accepted
     search.say("verify", f"{attempt.candidate.title}, under a sanitiser")
-    verdict = await gate.sanitised(search.program(attempt), trial.verdict)
+    try:
+        verdict = await search.within(gate.sanitised(search.program(attempt), trial.verdict))
+    except BudgetSpent:
+        attempt.trial = dataclasses.replace(trial, accepted=False, reason=NOT_FINISHED)
+        return False
     reason = "" if verdict.accepted else f"refused: {verdict.reason}"
     attempt.trial = dataclasses.replace(trial, verdict=verdict, accepted=verdict.accepted, reason=reason)
+    search.remember(attempt, "kept" if verdict.accepted else "refused")
     return verdict.accepted
 
 
 async def confirm(search: Search, attempt: Attempt) -> Suggestion | None:
-    """Measure original and winner once more, alone and with more samples: the number that people see."""
+    """Measure original and winner once more, in a new process and with more samples: the number that people see.
+
+    What the winner's host code has the GPU do beside the kernel counts, and each launch is judged by its own interval.
+    """
     search.say("confirm", attempt.candidate.title)
-    before, after = await time_side_by_side(search, [attempt], samples=FINAL_SAMPLES)
-    if before.error or after.error:
-        search.note(f"The winner could not be timed again: {before.error or after.error}")
-        return None
-    speedup, interval = ratio_interval(before.total(), after.total())
+    earlier = attempt.speedup
     trial = attempt.trial
     assert trial is not None
-    if interval[0] <= 1.0 or speedup < MEASURED_GAIN:
-        attempt.trial = dataclasses.replace(trial, accepted=False, reason="not faster when measured again")
+    try:
+        before, after = await time_side_by_side(search, [attempt], samples=FINAL_SAMPLES, whole=True, fresh=True)
+    except BudgetSpent:
+        attempt.trial = dataclasses.replace(trial, accepted=False, reason=NOT_FINISHED)
         return None
+    if before.error or after.error:
+        error = before.error or after.error
+        search.note(f"The winner could not be timed again: {error}")
+        attempt.trial = dataclasses.replace(trial, accepted=False, reason=f"could not be timed again: {error}")
+        return None
+    after, said = charged(before, after)
+    if said:
+        search.note(f"{attempt.candidate.title}: {said}")
+    speedup, interval = ratio_interval(before.total(), after.total())
+    attempt.speedup = (speedup, *interval)
     search.original.settle(before, search.judge)
     attempt.settle(after, search.judge)
-    search.note_doubts(attempt)
+    attempt.known_us = None
+    reason = unfair(before, after, search.allow_slower)
+    if interval[0] <= 1.0 or speedup < MEASURED_GAIN:
+        reason = "not faster when measured again" + (f": {said}" if said else "")
     measured = {launch: summarise(row) for launch, row in after.by_launch.items()}
     times = {launch: one.median for launch, one in measured.items()}
-    attempt.trial = dataclasses.replace(trial, time_us=times, measured=measured)
+    attempt.trial = dataclasses.replace(trial, time_us=times, measured=measured, accepted=not reason, reason=reason)
+    search.remember(attempt, "slower" if reason else "verified")
+    if reason:
+        return None
+    search.note_doubts(attempt)
+    search.note(*disagreeing(attempt.candidate.title, earlier, attempt.speedup))
     return Suggestion(attempt.trial, speedup, interval, "measured", _diff(search, attempt))
 
 

@@ -14,13 +14,16 @@ from types import TracebackType
 from typing import Self
 
 from tritonforge.domain.candidate import Candidate, Trial
-from tritonforge.optimize.search import Attempt, Search
+from tritonforge.optimize.choosing import settle
+from tritonforge.optimize.memory import BUDGET_SPENT
+from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, BudgetSpent, Search
 from tritonforge.optimize.steps import (
     MEASURED_GAIN,
     compile_all,
     confirm,
     pass_gate,
     predict_gain,
+    recall,
     sanitise,
     time_side_by_side,
 )
@@ -96,7 +99,7 @@ class Thinking:
         """Return why a search ended whose other engines ended with `reason`."""
         why = [self._failed.get(id(one)) or one.over for one in self._search.thinkers]
         if self._search.left_s <= 0 and not all(why):
-            return "budget spent"
+            return BUDGET_SPENT
         parts = [f"the model: {one}" for one in why if one]
         return "; ".join([*([reason] if reason else []), *parts]) or "nothing improved"
 
@@ -137,17 +140,21 @@ class Thinking:
             search.declined.append(
                 Trial(dataclasses.replace(answer, edits=()), None, None, reason="the same as an earlier version")
             )
+        else:
+            recall(search, attempt)
         return attempt
 
 
 async def _try(search: Search, gate: Gate, attempt: Attempt) -> None:
     """Judge a proposal, and take it over as the best where it is."""
+    if attempt.decided:  # as an earlier run had it
+        return
     if search.left_s <= 0:
-        search.drop(attempt, "not tried: budget spent")
+        search.drop(attempt, NOT_TRIED)
         return
     reason = await asyncio.to_thread(broken, search.subject.program(), search.program(attempt), search.subject.calls)
     if reason:
-        search.drop(attempt, f"refused: {reason}")
+        search.drop(attempt, f"refused: {reason}", "refused")
         return
     await compile_all(search, [attempt])
     if attempt.trial is not None:
@@ -155,7 +162,7 @@ async def _try(search: Search, gate: Gate, attempt: Attempt) -> None:
     if not search.measured:
         slower = search.slower_launch(attempt)
         if slower or not promises(search, attempt):
-            search.drop(attempt, slower or "not faster than the best, as predicted")
+            search.drop(attempt, slower or "not faster than the best, as predicted", "slower")
         elif await pass_gate(search, gate, attempt):
             search.suggestion, search.best = predict_gain(search, attempt), attempt
         return
@@ -168,14 +175,18 @@ async def _measure(search: Search, gate: Gate, attempt: Attempt) -> None:
     assert attempt.trial is not None
     verdict = attempt.trial.verdict
     search.say("measure", attempt.candidate.title)
-    _, samples = await time_side_by_side(search, [attempt], samples=SEARCH_SAMPLES)
-    if not samples.error:
-        attempt.settle(samples, search.judge)
-    reason = samples.error or search.slower_launch(attempt)
+    try:
+        before, samples = await time_side_by_side(search, [attempt], samples=SEARCH_SAMPLES)
+    except BudgetSpent:
+        attempt.trial = dataclasses.replace(attempt.trial, accepted=False, reason=NOT_FINISHED)
+        return
+    settle(search, attempt, before, samples)
+    reason = (attempt.trial.reason if attempt.speedup is None else "") or search.slower_launch(attempt)
     if not reason and not promises(search, attempt):
         reason = "not faster than the best" if search.best is not None else "not faster than the original"
     trial = search.trial(attempt, reason=reason)
     attempt.trial = dataclasses.replace(trial, verdict=verdict, accepted=not reason)
+    search.remember(attempt, "slower" if reason else "verified")
     if reason:
         return
     suggestion = await confirm(search, attempt)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tritonforge.domain.launch import Call, RecordedLaunch
-from tritonforge.domain.messages import Limits, Program, Time, TimedProgram, TimeResult
+from tritonforge.domain.messages import Limits, Program, Time, TimedProgram, TimeFresh, TimeResult
 from tritonforge.jobs import JobError, Worker
 from tritonforge.profiling.statistics import outliers
 
@@ -26,12 +26,14 @@ class Samples:
 
     Launches of another program are matched to the first one's by their order in the call; where it makes more or fewer
     of them, their sum stands under the id of the call's first launch. `counts`: how often each launch is made, once
-    where that is not said.
+    where that is not said. `whole`: all calls together, each as often as it is made, with everything that their host
+    code has the GPU do; empty where that was not asked for, or could not be timed.
     """
 
     by_launch: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     error: str | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
+    whole: tuple[float, ...] = ()
 
     def total(self) -> tuple[float, ...]:
         """Return, sample by sample, the sum over all launches, each as often as it was made."""
@@ -50,6 +52,8 @@ async def measure(
     identify: Callable[[RecordedLaunch], str],
     samples: int,
     budget_s: float,
+    whole: bool = False,
+    fresh: bool = False,
 ) -> tuple[tuple[Samples, ...], tuple[str, ...]]:
     """Time the launches of `kernel` that every call makes under each program; the first program is the baseline.
 
@@ -64,6 +68,8 @@ async def measure(
         identify: gives the id of one of the baseline's launches.
         samples: wanted for each launch and program.
         budget_s: seconds for all of it; fewer samples are taken when they would not fit.
+        whole: time whole calls, too.
+        fresh: in a process that has measured nothing before.
 
     Returns:
         One `Samples` for each program, in order, and notes on what disturbed the measurement.
@@ -74,8 +80,11 @@ async def measure(
     collected: list[dict[str, tuple[float, ...]]] = [{} for _ in programs]
     errors: list[str | None] = [None] * len(programs)
     notes: list[str] = []
+    wholes: list[list[tuple[float, ...]]] = [[] for _ in programs]
+    kind = TimeFresh if fresh else Time
     for call in calls:
-        request = Time(tuple(programs), call, (kernel,), samples, budget_s / max(len(calls), 1))
+        request = kind(tuple(programs), call, (kernel,), samples, budget_s / max(len(calls), 1), whole=whole)
+        kind = Time  # of one measurement, the first call has a process made
         result = await _timed(worker, request)
         notes += [note for note in (*result.notes, *_about_outliers(result)) if note not in notes]
         ids = [identify(one.launch) for one in result.programs[0].launches]
@@ -83,15 +92,18 @@ async def measure(
             if timed.error or not timed.launches:
                 errors[index] = errors[index] or timed.error or "it launches nothing"
                 continue
+            wholes[index].append(tuple(call.count * sample for sample in timed.whole))
             rows = [one.samples for one in timed.launches]
             if len(rows) != len(ids):
                 rows = [tuple(sum(row) for row in zip(*rows, strict=False))]
             for launch_id, row in zip(ids, rows, strict=False):
                 collected[index].setdefault(launch_id, row)
-    return (
-        tuple(Samples({}, error) if error else Samples(times) for times, error in zip(collected, errors, strict=True)),
-        tuple(notes),
-    )
+    found = []
+    for times, rows, error in zip(collected, wholes, errors, strict=True):
+        # Of all calls or of none: a sum over some would be the time of another question.
+        added = tuple(sum(row) for row in zip(*rows, strict=False)) if len(rows) == len(calls) else ()
+        found.append(Samples({}, error) if error else Samples(times, whole=added))
+    return tuple(found), tuple(notes)
 
 
 async def _timed(worker: Worker, request: Time) -> TimeResult:

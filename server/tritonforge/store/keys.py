@@ -86,32 +86,42 @@ def compiled_key(kernel: Kernel, call: Call, *, arch: str, versions: Mapping[str
     )
 
 
-def result_key(
+def search_key(
     kernel: Kernel,
-    launches: Iterable[Launch],
+    calls: Iterable[Call],
     target: TargetInfo,
     *,
-    sources: Mapping[str, str],
-    options: Mapping[str, Any],
+    texts: Mapping[str, str],
+    sources: Iterable[tuple[str, str]],
+    context: Any,
 ) -> str:
-    """Key of what `optimize` found for `kernel` on `launches`.
+    """Key of what is found out about versions of `kernel`: whether they compile, pass the gate, and how fast they are.
 
-    `sources` maps each file that the result may edit or depends on to its text (edits are offsets into it); `options`
-    holds what the user asked for (budget, engine, allow-slower, …).
+    `texts` maps each file that a version may change, or whose functions are called, to its text (edits are offsets into
+    it); `sources` are (path, state) of all other files behind the program; `context` is whatever else decides:
+    architecture, versions, what the GPU is judged by, environment. How long the calls took where they were recorded
+    does not count.
     """
+    made = [replace(call, launches=tuple(replace(one, time_us=None) for one in call.launches)) for call in calls]
     return content_key(
-        "result",
+        "search",
         kernel.file,
         kernel.name,
         kernel.range,
         kernel.code_hash,
         [site.site_hash for site in kernel.launch_sites],
-        {file: text_hash(text) for file, text in sources.items()},
-        [[problem_key(launch.problem), config_key(launch.config), launch.count] for launch in launches],
+        {file: text_hash(text) for file, text in texts.items()},
+        made,
         target,
-        options,
+        sorted(sources),
+        context,
         tool_hash(),
     )
+
+
+def answer_key(search: str, options: Mapping[str, Any]) -> str:
+    """Key of what `optimize` answered: of a `search_key`, and what the user asked for (budget, engines, …)."""
+    return content_key("answer", search, options)
 
 
 def profile_key(kernel: Kernel, launch: Launch, target: TargetInfo, *, source: str) -> str:

@@ -27,6 +27,7 @@ from tritonforge.store.database import Database
 from tritonforge.store.keys import ceilings_key, content_key
 from tritonforge.store.place import FILE, cache_folder, workspace_folder
 from tritonforge.store.seen import Seen, preferred
+from tritonforge.store.tried import TriedVersion
 
 T = TypeVar("T")
 
@@ -35,6 +36,7 @@ MAX_BYTES = 256 << 20
 
 _CALLS = "calls"
 _PIN = "pin"
+_TRIED = "tried"
 _log = logging.getLogger("tritonforge.store")
 
 
@@ -212,13 +214,13 @@ class Store:
         """Return the profile kept under `key`."""
         return self._one(Profile, "profile", key)
 
-    def put_trial(self, key: str, trial: Trial) -> None:
-        """Keep `trial` under a `keys.result_key`; the same candidate replaces its earlier trial."""
-        self._put("trial", key, trial, content_key("candidate", trial.candidate))
+    def put_tried(self, key: str, version: TriedVersion) -> None:
+        """Keep what became of a version under a `keys.search_key`; the same version replaces its earlier state."""
+        self._put(_TRIED, key, version, version.text)
 
-    def trials_for(self, key: str) -> tuple[Trial, ...]:
-        """Return the trials kept under `key`, in the order they were made."""
-        return tuple(trial for trial, _ in reversed(self._all(Trial, "trial", key)))
+    def tried(self, key: str) -> tuple[TriedVersion, ...]:
+        """Return the versions kept under `key`, in the order in which they were last written."""
+        return tuple(version for version, _ in reversed(self._all(TriedVersion, _TRIED, key)))
 
     def put_exchange(self, file: str, kernel: str, key: str, exchange: Exchange, trial: Trial | None) -> None:
         """Keep an exchange about `kernel` of `file` under its id, with the trial that came of it."""
@@ -236,7 +238,7 @@ class Store:
         return tuple(sorted(found, key=lambda one: one.at))
 
     def put_result(self, key: str, result: OptimizeResult) -> None:
-        """Keep `result` under a `keys.result_key`, to answer the same question at once."""
+        """Keep `result` under a `keys.answer_key`, to answer the same question at once."""
         self._put("result", key, result)
 
     def result_for(self, key: str) -> OptimizeResult | None:

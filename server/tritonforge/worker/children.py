@@ -82,6 +82,8 @@ class LaneProcess:
     status: int | None = None
     gpu: int | None = None
     """The GPU that it keeps to, by its place among those of the machine; None where it has whatever is there."""
+    used: bool = False
+    """Whether it was given a job before."""
     found: dict[str, Frame] = field(default_factory=dict)
     """What its job has found so far, by slot."""
     seen: set[tuple[int, int]] = field(default_factory=set)

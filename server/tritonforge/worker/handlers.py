@@ -18,6 +18,7 @@ from tritonforge.domain.messages import (
     Record,
     Sanitize,
     Time,
+    TimeFresh,
     Watch,
 )
 from tritonforge.worker.failures import JobContext
@@ -52,6 +53,7 @@ HANDLERS: dict[type, Callable[[Any, JobContext], Any]] = {
     Compare: _late("comparing_interpreted", "compare_interpreted"),
     CompareOnDevice: _late("on_device", "compare_on_device"),
     Time: _late("timing.job", "time_programs"),
+    TimeFresh: _late("timing.job", "time_programs"),
     Count: _late("counting", "count"),
     Sanitize: _late("sanitizing", "sanitize"),
     MeasureCeilings: _late("ceilings", "measure_ceilings"),

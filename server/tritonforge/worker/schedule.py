@@ -17,7 +17,7 @@ class Job:
     """A request that was accepted: bounds in seconds and bytes; lower `priority` first, then lower `order`.
 
     `gpu` and `gpus`: the GPU that a device job runs on, and how many of the machine's share the client's work; None and
-    1 where it knows of one alone.
+    1 where it knows of one alone. `fresh`: it is done by a process that has done nothing before.
     """
 
     id: int
@@ -30,6 +30,7 @@ class Job:
     order: int = 0
     gpu: int | None = None
     gpus: int = 1
+    fresh: bool = False
 
 
 def read_job(frame: Frame, order: int) -> Job | Failure:
@@ -44,7 +45,8 @@ def read_job(frame: Frame, order: int) -> Job | Failure:
     priority = frame.header.get("priority", 0)
     gpu, gpus = _gpu(frame.header.get("gpu")) if kind.lane == "device" else (None, 1)
     priority = priority if isinstance(priority, int) else 0
-    return Job(number, name, kind.lane, seconds, memory, frame, priority, order, gpu, gpus)
+    fresh = bool(getattr(kind, "fresh", False))
+    return Job(number, name, kind.lane, seconds, memory, frame, priority, order, gpu, gpus, fresh)
 
 
 def _gpu(said: object) -> tuple[int | None, int]:

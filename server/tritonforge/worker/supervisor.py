@@ -242,8 +242,11 @@ class Supervisor:
                 if lane is None:
                     continue
                 self._lanes.append(lane)
+            elif job.fresh and lane.used:
+                self._end(lane, None)  # it starts in another one, once this is gone
+                continue
             self._waiting.remove(job)
-            lane.job, lane.found = job, {}
+            lane.job, lane.found, lane.used = job, {}, True
             lane.deadline = time.monotonic() + (_LANE_START_S if lane.pid is None else job.seconds)
             lane.tail.forget()
             lane.stream.send(job.request)

@@ -48,15 +48,16 @@ EXIT_INTERRUPTED = 130
     default=120.0,
     show_default=True,
     metavar="SECONDS",
-    help="Begin nothing new after this long, for each kernel.",
+    help="How long the search for each kernel may take; what is under way then is given up.",
 )
 @click.option(
-    "--allow-slower", type=click.FloatRange(0, 1), default=0.03, show_default=True, metavar="FRACTION",
-    help="How much slower any one launch may become.",
+    "--allow-slower", type=click.FloatRange(0, 1), default=0.0, show_default=True, metavar="FRACTION",
+    help="How much slower any one launch may become, beyond noise.",
 )  # fmt: skip
 @engine_options
 @no_run_option()
 @launch_option()
+@click.option("--again", is_flag=True, help="Try everything anew, also what an earlier run has found out.")
 @click.option("--apply", "apply_edits", is_flag=True, help="Write the best verified version into the file.")
 @click.option("--diff", "diff_only", is_flag=True, help="Print nothing but the diff, ready for git apply.")
 @format_option(html=True)
@@ -96,6 +97,7 @@ async def _optimize(
     allow_slower: float,
     no_run: bool,
     pin: str | None,
+    again: bool,
     apply_edits: bool,
     diff_only: bool,
     output_format: str,
@@ -122,7 +124,7 @@ async def _optimize(
                         work = _one(
                             file, kernel, workspace, mine, progress, engines=engines,
                             budget=budget, allow_slower=allow_slower, allow_run=not no_run, named=files, pin=pin,
-                            reports=reports if output_format == "html" else None, sources=sources,
+                            reports=reports if output_format == "html" else None, sources=sources, again=again,
                         )  # fmt: skip
                         return await engines.with_draft(file, kernel, work)
                     except (NoLaunchKnown, UsageError, JobError) as error:
@@ -180,6 +182,7 @@ async def _one(
     allow_run: bool,
     named: tuple[Selected, ...],
     pin: str | None,
+    again: bool,
     reports: list[KernelReport] | None,
     sources: dict[str, str],
 ) -> OptimizeResult:
@@ -211,6 +214,8 @@ async def _one(
         budget_s=budget,
         allow_slower=allow_slower,
         on_step=show,
+        store=workspace.store,
+        again=again,
     )
     result = await engines.finished(asked, result, subject.text)
     workspace.remember_pin(kernel, pin, result.launches)

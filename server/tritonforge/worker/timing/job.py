@@ -12,6 +12,7 @@ from tritonforge.worker.failures import JobContext, JobFailed
 from tritonforge.worker.on_device import need_gpu, typed_cuda_errors
 from tritonforge.worker.timing.measuring import measure
 from tritonforge.worker.timing.taking import NotRun, Taken, take
+from tritonforge.worker.timing.whole import whole_calls
 
 
 def time_programs(request: Time, context: JobContext) -> TimeResult:
@@ -43,15 +44,20 @@ def time_programs(request: Time, context: JobContext) -> TimeResult:
         if not launches and any(error is not None and error.memory for _, error in prepared):
             raise JobFailed("memory", next(str(error) for _, error in prepared if error is not None and error.memory))
         measured = measure(launches, request, began, context) if launches else None
+        runs = [error is None and bool(taken) for taken, error in prepared]
+        sound = [program for program, does in zip(request.programs, runs, strict=True) if does]
+        times, said = whole_calls(sound, request) if request.whole and sound else ([() for _ in sound], ())
+    whole = iter(times)
     samples = iter(measured.samples if measured else ())
     return TimeResult(
         tuple(
             TimedProgram(
                 tuple(TimedLaunch(one.launch, next(samples), bool(one.restore)) for one in taken),
                 str(error) if error else None,
+                next(whole) if does else (),
             )
-            for taken, error in prepared
+            for (taken, error), does in zip(prepared, runs, strict=True)
         ),
-        measured.notes if measured else (),
+        (*(measured.notes if measured else ()), *said),
         measured.clock if measured else "events",
     )

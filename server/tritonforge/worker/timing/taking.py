@@ -106,10 +106,10 @@ def _taking(program: Program, request: Time, captured: list[Taken], last: list[L
         extents = resolve_grid(grid, bound)
         event = LaunchEvent(self, args, kwargs, bound, options, extents, user_frame(), tuning[0] > 0)
         last.append(event)
-        before = _copies(bound)
+        before = copies_of(bound)
         kernel = run_jit(self, *args, grid=extents, warmup=False, **kwargs)
         torch.cuda.synchronize()
-        changed = _changed(before)
+        changed = changed_among(before)
         del before
         after = [(raw, raw.clone()) for raw, _ in changed]
         launch = describe_launch(event, program.root, Describing(values=False))
@@ -157,11 +157,11 @@ def _starter(event: LaunchEvent, kernel: Any, run_jit: Any) -> Callable[[], Any]
     return lambda: run_jit(event.kernel, *event.args, grid=event.grid, warmup=False, **event.kwargs)
 
 
-def _copies(bound: dict[str, Any]) -> list[tuple[Any, Any]]:
+def copies_of(bound: dict[str, Any]) -> list[tuple[Any, Any]]:
     """Copy the memory of each distinct storage among the arguments (as bytes, whatever views share it)."""
     found: dict[int, Any] = {}
     for value in bound.values():
-        for tensor in _tensors(value):
+        for tensor in tensors_in(value):
             found.setdefault(storage_address(tensor), tensor)
     copies = []
     for tensor in found.values():
@@ -170,15 +170,17 @@ def _copies(bound: dict[str, Any]) -> list[tuple[Any, Any]]:
     return copies
 
 
-def _tensors(value: Any) -> Iterator[Any]:
+def tensors_in(value: Any) -> Iterator[Any]:
+    """Yield every tensor in an argument, or in the tuples and lists that it is made of."""
     if isinstance(value, torch.Tensor):
         yield value.detach()
     elif isinstance(value, (tuple, list)):
         for item in value:
-            yield from _tensors(item)
+            yield from tensors_in(item)
     elif isinstance(getattr(value, "base", None), torch.Tensor):
         yield value.base.detach()
 
 
-def _changed(copies: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+def changed_among(copies: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Return those of `copies` (memory, what it held) whose memory holds something else now."""
     return [(raw, saved) for raw, saved in copies if not torch.equal(raw, saved)]

@@ -1,0 +1,215 @@
+"""Measuring what is worth it: few repetitions for all that the study asks for, more for those that may be the best."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from importlib import import_module
+
+from tritonforge.optimize import constraints
+from tritonforge.optimize.guide import Guide
+from tritonforge.optimize.points import points_of
+from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, BudgetSpent, Search
+from tritonforge.optimize.steps import MEASURED_GAIN, compile_all, may_win, time_side_by_side
+from tritonforge.profiling.measuring import Samples
+from tritonforge.profiling.statistics import ratio_interval
+
+RUNGS = (5, 15, 45)
+"""Repetitions of successive halving (Jamieson and Talwalkar 2016): of all, then of those that may still be the best."""
+AT_ONCE = 8
+"""Versions that are measured side by side."""
+PER_ROUND = 24
+"""`benchmarks/bench_search.py`: after as many the best that was found is within 0.1 % of the best there is."""
+NOISE = MEASURED_GAIN - 1.0
+"""The share of a time that must be expected to be saved: what is less is not told from noise, nor worth a change."""
+
+
+class Round:
+    """The versions of one round, and the study that says which of them comes next."""
+
+    def __init__(self, search: Search, attempts: Sequence[Attempt], guide: Guide) -> None:
+        """Begin with versions none of which is compiled; the original is known to the study."""
+        self._search = search
+        self._attempts = [search.original, *attempts]
+        self._guide = guide
+        self._changed = asyncio.Event()
+        self._finished = False
+        self.below_noise = False
+        """Whether it ended because nothing that was left was expected to save more than noise."""
+        self._know(search.original)
+        time_us = search.original.time_us(measured=search.measured)
+        if 0 < time_us < float("inf"):
+            guide.tell(0, time_us)
+
+    @classmethod
+    async def of(cls, search: Search, attempts: Sequence[Attempt]) -> Round:
+        """Begin a study of `attempts`; Optuna is loaded beside the event loop."""
+        await asyncio.to_thread(import_module, "tritonforge.optimize.sampler")
+        first = search.original.first
+        candidates = [search.original.candidate, *(attempt.candidate for attempt in attempts)]
+        return cls(search, attempts, Guide(points_of(candidates, first.launch.config if first else None)))
+
+    def _place(self, attempt: Attempt) -> int:
+        return next(place for place, one in enumerate(self._attempts) if one is attempt)
+
+    def _know(self, attempt: Attempt) -> None:
+        original = self._search.original
+        self._guide.ready(
+            self._place(attempt),
+            attempt.time_us(measured=False),
+            original.time_us(measured=self._search.measured),
+        )
+
+    async def compile(self) -> None:
+        """Compile what is not known to be of no use; tell the study what came out."""
+        fresh = [attempt for attempt in self._attempts[1:] if attempt.trial is None]
+        for attempt in self._attempts[1:]:
+            if attempt.trial is not None:
+                self._guide.refuse(self._place(attempt), constraints.RUNS)
+        try:
+            await compile_all(self._search, fresh, self._compiled)
+        finally:
+            self._finished = True
+            self._changed.set()
+
+    def _compiled(self, attempt: Attempt) -> None:
+        search, place = self._search, self._place(attempt)
+        if attempt.trial is None and (why := constraints.broken(attempt, search.original)):
+            search.drop(attempt, why[1], "refused")
+            self._guide.refuse(place, why[0])
+        elif attempt.trial is not None:
+            self._guide.refuse(place, constraints.COMPILES)
+        else:
+            self._know(attempt)
+            if search.measured and attempt.known_us is not None:
+                self._guide.tell(place, attempt.known_us)
+        self._changed.set()
+
+    async def measure(self) -> None:
+        """Compile, and measure meanwhile what the study asks for; then measure the best of it again."""
+        compiling = asyncio.create_task(self.compile())
+        try:
+            measured = await self._first_rung()
+            await compiling
+        finally:
+            compiling.cancel()
+            await asyncio.gather(compiling, return_exceptions=True)
+        await halve(self._search, measured)
+        for attempt in self._attempts[1:]:
+            if attempt.trial is None and attempt.samples is None and attempt.known_us is None:
+                spent = self._search.left_s <= 0
+                self._search.drop(attempt, NOT_TRIED if spent else "predicted to be slower; not measured")
+
+    async def _first_rung(self) -> list[Attempt]:
+        search, done = self._search, list[Attempt]()
+        most = sum(one.trial is None for one in self._attempts[1:])
+        while search.left_s > 0 and len(done) < PER_ROUND:
+            # At first half of them, so that there is something to choose among; then whatever there is.
+            enough = 1 if done else max(min(AT_ONCE, most), min(PER_ROUND, most // 2))
+            await self._until_ready(enough)
+            if not self._guide.waiting:
+                break
+            if self._guide.gain() < NOISE:
+                if not self._finished:
+                    self._changed.clear()
+                    await search.within_or_not(self._changed.wait())
+                    continue
+                self.below_noise = True
+                break
+            batch = self._ask(min(AT_ONCE, PER_ROUND - len(done)))
+            if not any(may_win(one, [search.original, *done]) for one in batch):
+                self.below_noise = True
+                break
+            search.say("measure", f"{len(batch)} candidates side by side", len(done), most)
+            if not await _timed(search, batch, RUNGS[0]):
+                break
+            for attempt in batch:
+                if attempt.trial is not None:
+                    self._guide.refuse(self._place(attempt), constraints.RUNS)
+                else:
+                    self._guide.tell(self._place(attempt), attempt.time_us(measured=True))
+            done += batch
+        return done
+
+    def _ask(self, count: int) -> list[Attempt]:
+        places = (self._guide.ask() for _ in range(count))
+        return [self._attempts[place] for place in places if place is not None]
+
+    async def _until_ready(self, count: int) -> None:
+        while not self._finished and self._guide.waiting < count:
+            self._changed.clear()
+            if not await self._search.within_or_not(self._changed.wait()):
+                return
+
+    def next_predicted(self) -> Attempt | None:
+        """Return what the study asks for next where nothing is measured, None when nothing is left."""
+        place = self._guide.ask()
+        return None if place is None else self._attempts[place]
+
+    def judged(self, attempt: Attempt, *, accepted: bool) -> None:
+        """Tell the study what the gate said of a version that it asked for."""
+        if accepted:
+            self._guide.tell(self._place(attempt), attempt.time_us(measured=self._search.measured))
+        else:
+            self._guide.refuse(self._place(attempt), constraints.GATE)
+
+
+async def halve(search: Search, attempts: Sequence[Attempt]) -> None:
+    """Measure again, with more repetitions, whatever may be the best as far as its interval says."""
+    alive = [one for one in attempts if one.trial is None and one.speedup is not None]
+    for samples in RUNGS[1:]:
+        alive = overlapping(alive)[:AT_ONCE]
+        if len(alive) < 2 or search.left_s <= 0:
+            return
+        search.say("measure", f"{len(alive)} candidates that may be the best")
+        if not await _timed(search, alive, samples):
+            return
+        alive = [one for one in alive if one.trial is None]
+
+
+def overlapping(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Return the fastest of what was measured, and all whose interval overlaps its own, the fastest first."""
+    known = [one for one in attempts if one.speedup is not None]
+    ranked = sorted(known, key=lambda one: -(one.speedup or (0.0,))[0])
+    if not ranked or ranked[0].speedup is None:
+        return []
+    lowest = ranked[0].speedup[1]
+    return [one for one in ranked if one.speedup is not None and one.speedup[2] >= lowest]
+
+
+def simplest_first(attempts: Sequence[Attempt], *, measured: bool) -> list[Attempt]:
+    """Sort by time; among those that cannot be told from the fastest, the one with the fewest rewrites comes first."""
+    ranked = sorted(attempts, key=lambda one: one.time_us(measured=measured))
+    if not measured:
+        return ranked
+    level = overlapping([one for one in ranked if one.samples is not None])
+    first = sorted(level, key=lambda one: len(one.candidate.rewrites))
+    placed = {id(one) for one in first}
+    return [*first, *(one for one in ranked if id(one) not in placed)]
+
+
+async def _timed(search: Search, batch: Sequence[Attempt], samples: int) -> bool:
+    """Measure `batch` beside the original; tells whether there was the time for it."""
+    try:
+        before, *results = await time_side_by_side(search, batch, samples=samples)
+    except BudgetSpent:
+        for attempt in batch:
+            if attempt.samples is None:
+                search.drop(attempt, NOT_FINISHED)
+        return False
+    for attempt, result in zip(batch, results, strict=True):
+        settle(search, attempt, before, result)
+    return True
+
+
+def settle(search: Search, attempt: Attempt, before: Samples, after: Samples) -> None:
+    """Take over what was measured of `attempt` and, in the same rounds, of the original."""
+    if before.error or after.error:
+        search.drop(attempt, after.error or before.error or "", "failed" if after.error else "unfinished")
+        return
+    attempt.settle(after, search.judge)
+    speedup, interval = ratio_interval(before.total(), after.total())
+    attempt.speedup = (speedup, *interval)
+    attempt.known_us = None
+    attempt.timed_s = search.spent_s
+    search.remember(attempt, "timed")

@@ -1,0 +1,132 @@
+"""What earlier runs found out about the same question, so that an interrupted search goes on where it was."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tritonforge.diagnosis.assessment import Yardstick
+from tritonforge.diagnosis.compiled_calls import CompiledCalls
+from tritonforge.domain.compilation import Compilation
+from tritonforge.domain.file_state import file_state
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.launch import RecordedLaunch
+from tritonforge.domain.messages import Program
+from tritonforge.domain.results import OptimizeResult
+from tritonforge.jobs.session import Session
+from tritonforge.store import Store, TriedVersion
+from tritonforge.store.keys import answer_key, content_key, search_key
+from tritonforge.workload.subject import Subject
+
+BUDGET_SPENT, INTERRUPTED = "budget spent", "interrupted"
+_UNFINISHED = (BUDGET_SPENT, INTERRUPTED)
+"""Why a search ended that may have had more to find: asked again, it goes on."""
+
+
+class _Elsewhere(CompiledCalls):
+    """Of a target elsewhere: its files cannot be looked at from here, so everything is compiled there in each run."""
+
+    def __init__(self, store: Store, session: Session) -> None:
+        super().__init__(store, session)
+        self.behind: dict[str, str] = {}
+
+    def find(self, key: str, kernel: Kernel) -> None:
+        """Find nothing."""
+
+    def keep(
+        self,
+        key: str,
+        kernel: Kernel,
+        sources: Sequence[tuple[str, str]],
+        launches: Sequence[tuple[RecordedLaunch, Compilation]],
+    ) -> None:
+        """Note the state of the files behind the call, as the other side saw them."""
+        del key, kernel, launches
+        self.behind.update(sources)
+
+
+class Memory:
+    """The part of a store that is about one question: this kernel, these calls, this target.
+
+    The question is known once the original was compiled (`begin`), since only that shows which files are behind it.
+    """
+
+    def __init__(self, store: Store, session: Session, *, again: bool = False) -> None:
+        """Remember in `store`; with `again`, what it has is not looked at, but written anew."""
+        self._store = store
+        self._session = session
+        self._again = again
+        self._key = ""
+        self._known: dict[str, TriedVersion] = {}
+        self.compiled = _Elsewhere(store, session) if session.target.command else CompiledCalls(store, session)
+
+    def begin(self, subject: Subject, judge: Yardstick | None) -> None:
+        """Take note of the question; the original was compiled with `compiled`."""
+        session, program = self._session, subject.program()
+        keys = [self.compiled.key(program, subject.kernel, call, session.arch) for call in subject.calls]
+        if isinstance(self.compiled, _Elsewhere):
+            sources = self.compiled.behind
+        else:
+            paths = (
+                path
+                for call in subject.calls
+                for path in self.compiled.sources_of(program, subject.kernel, call, session.arch)
+            )
+            sources = {path: file_state(path) for path in paths}
+        described = session.described
+        self._key = search_key(
+            subject.kernel,
+            subject.calls,
+            session.info,
+            texts=dict(program.overlays),
+            sources=sources.items(),
+            context={
+                "compiled": keys,
+                "arch": session.arch,
+                "measures": session.measures,
+                "versions": (described.python, described.torch, described.triton),
+                "gpus": described.gpus,
+                "judge": (judge.spec, judge.ceilings) if judge else None,
+                "pinned": subject.pinned,
+            },
+        )
+        if not self._again:
+            self._known = {one.text: one for one in self._store.tried(self._key)}
+
+    @property
+    def known(self) -> int:
+        """How many versions an earlier run left behind."""
+        return len(self._known)
+
+    def find(self, program: Program) -> TriedVersion | None:
+        """Return what became of a version in an earlier run."""
+        return self._known.get(_text_of(program))
+
+    def keep(self, program: Program, version: TriedVersion) -> None:
+        """Remember what became of a version; nothing before the question is known."""
+        if self._key:
+            self._store.put_tried(self._key, dataclasses.replace(version, text=_text_of(program)))
+
+    def answer(self, options: Mapping[str, Any]) -> OptimizeResult | None:
+        """Return what an earlier run answered to the very same question, when it had come to an end."""
+        if not self._key or self._again:
+            return None
+        began = time.monotonic()
+        found = self._store.result_for(answer_key(self._key, options))
+        if found is None:
+            return None
+        note = "Nothing that this depends on has changed: the answer is that of an earlier run."
+        notes = tuple(dict.fromkeys((*found.notes, note)))
+        return dataclasses.replace(found, elapsed_s=time.monotonic() - began, notes=notes)
+
+    def keep_answer(self, options: Mapping[str, Any], result: OptimizeResult) -> None:
+        """Remember an answer, unless there may be more to find."""
+        if self._key and not any(result.stopped_because.startswith(why) for why in _UNFINISHED):
+            self._store.put_result(answer_key(self._key, options), result)
+
+
+def _text_of(program: Program) -> str:
+    """Return the hash of all the texts of a version: it may change several files."""
+    return content_key("version", dict(program.overlays))
