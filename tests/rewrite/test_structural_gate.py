@@ -39,6 +39,7 @@ CALLS = {
     "online_logsumexp": ("logsumexp", "x=fp32[3, 40] block=16"),
     "variance_tiles": ("moments", "x=fp32[3, 40] block=16"),
     "split_decode": ("decode", "q=fp32[1, 16] k=fp32[1, 40, 16] v=fp32[1, 40, 16]"),
+    "private_rows": ("gradient", "dy=fp32[9, 12] x=fp32[9, 12]"),
 }
 """Golden case → the host function and the arguments that its result is judged on."""
 

@@ -22,6 +22,7 @@ from tritonforge.rewrite.structural.online_softmax import OnlineSoftmax
 from tritonforge.rewrite.structural.pairs import Pairs
 from tritonforge.rewrite.structural.pipelined_loops import PipelinedLoops
 from tritonforge.rewrite.structural.plain_strides import PlainStrides
+from tritonforge.rewrite.structural.private_sums import PrivateSums
 from tritonforge.rewrite.structural.relaxed_atomics import RelaxedAtomics
 from tritonforge.rewrite.structural.scalar_loop import ScalarLoop
 from tritonforge.rewrite.structural.several_rows import SeveralRows
@@ -49,6 +50,7 @@ REWRITES: tuple[Structural, ...] = (
     OnlineSoftmax(),
     OnePassVariance(),
     SplitLoop(),
+    PrivateSums(),
 )
 """Every structural rewrite, in the order in which they are tried when nothing is known of the bottleneck."""
 
