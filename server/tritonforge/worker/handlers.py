@@ -33,6 +33,26 @@ def prepare(kind: Literal["compile", "interpret"]) -> None:
     from tritonforge.worker.preparing import prepare_zygote
 
     prepare_zygote(kind)
+    for module in _FIRST[kind]:
+        importlib.import_module(module)
+
+
+_FIRST: dict[Literal["compile", "interpret"], tuple[str, ...]] = {
+    "compile": (
+        "numpy.random",
+        "triton.compiler.code_generator",
+        "tritonforge.worker.compiling",
+        "tritonforge.worker.on_device",
+        "tritonforge.worker.timing.job",
+    ),
+    "interpret": (
+        "numpy.random",
+        "triton.compiler.code_generator",
+        "tritonforge.worker.record",
+        "tritonforge.worker.comparing_interpreted",
+    ),
+}
+"""What nearly every lane needs: imported once, and not by each lane when it does its first job."""
 
 
 def _late(module: str, function: str) -> Callable[[Any, JobContext], Any]:

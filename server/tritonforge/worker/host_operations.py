@@ -7,6 +7,8 @@ and reduce what its own kernels wrote. Whatever else it computes in torch would 
 from __future__ import annotations
 
 import contextlib
+import functools
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -168,6 +170,24 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
             return False
         # Of an empty input no kernel writes anything: there are no values that could be computed with.
         return all("kernel" in source for source in sources) or not any(t.numel() for t in read)
+
+
+def _alone_without_dynamo(wrapped: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what torch made of a mode's `__torch_dispatch__`, which keeps torch.compile out of it, at less cost.
+
+    Torch imports torch._dynamo for that with the first operation: over 800 modules, in every lane. Where nothing has
+    imported it, nothing compiles.
+    """
+    plain = getattr(wrapped, "__wrapped__", wrapped)  # older versions wrap nothing
+
+    @functools.wraps(plain)
+    def dispatch(*args: Any, **kwargs: Any) -> Any:
+        return (wrapped if "torch._dynamo" in sys.modules else plain)(*args, **kwargs)
+
+    return dispatch
+
+
+_Watch.__torch_dispatch__ = _alone_without_dynamo(_Watch.__torch_dispatch__)  # type: ignore[method-assign]
 
 
 def _tensors(value: Any) -> Iterator[Any]:

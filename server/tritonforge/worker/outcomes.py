@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from tritonforge.domain.messages import Difference, OracleKind, Precision, Tolerance
@@ -202,7 +203,8 @@ def _said(
     expected, came = numbers
     elements, difference = math.prod(shape), None
     if found.where >= 0:
-        index = tuple(int(i) for i in torch.unravel_index(torch.tensor(found.where), shape)) if shape else ()
+        # Not torch's own: its check of a type imports sympy.
+        index = tuple(int(i) for i in np.unravel_index(found.where, shape)) if shape else ()
         text = f"{name} differs at {found.count} of {elements} elements, the first at {list(index)}: "
         text += f"{came:.6g} instead of {expected:.6g}"
         text += "" if found.special else f", {abs(came - expected):.2g} off where {found.allowed:.2g} is allowed"
