@@ -19,6 +19,7 @@ R = TypeVar("R")
 _READ = 1 << 16
 CANCEL_S = 8.0
 """Seconds that a cancelled task has to hand over what it has; a backend that does not answer then is ended."""
+_KILLED_S = 0.5
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from tritonforge.backend.host import main; main()"
 
 
@@ -134,7 +135,12 @@ class Backend:
                 await asyncio.wait_for(self._process.wait(), seconds)
         finally:
             self._kill()
-            self._listener.cancel()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), _KILLED_S)
+        self._listener.cancel()
+        await asyncio.wait([self._listener])
+        # What a worker still holds open for a moment would keep the transport until the loop is gone.
+        self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
 
     def _send(self, message: tuple[Any, ...]) -> None:
         if not self._stdin.is_closing():
@@ -158,6 +164,8 @@ class Backend:
         except Exception as error:  # noqa: BLE001 - whatever a pickle of another version leads to
             what = f"sent what cannot be read ({type(error).__name__}: {error})"
         if self._ended is None:
+            with contextlib.suppress(TimeoutError):  # to send a signal would take its status from who waits for it
+                await asyncio.wait_for(self._process.wait(), _KILLED_S if what == "has ended" else 0.0)
             self._kill()
             status = await self._process.wait()
             said = f" (status {status})" if what == "has ended" else ""
