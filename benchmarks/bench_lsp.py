@@ -112,6 +112,7 @@ def keystrokes(client, document, count):
 def typing(client, document, seconds):
     """Type at 20 keys a second, whatever the server does, and ask what an editor asks meanwhile."""
     asked = {what: {} for what in ("diagnostics", "inlay hints", *ASKED)}
+    before = client.cpu_ms()
 
     def send(what, line):
         begun = time.perf_counter()
@@ -135,6 +136,10 @@ def typing(client, document, seconds):
     found = {f"typing: {what}": summary(times) for what, times in took.items()}
     found["typing: any answer"] = summary(list(itertools.chain.from_iterable(took.values())))
     found["typing: any answer"]["client late by ms"] = round(late * 1000, 1)
+    main_ms, others_ms = (now - then for now, then in zip(client.cpu_ms(), before, strict=True))
+    # What holds the interpreter's lock beside the thread that answers: next to nothing, whatever the machine does.
+    print(f"the server's CPU while typing: {main_ms} ms of the thread that answers, {others_ms} ms of all others")
+    found["typing: any answer"]["server CPU ms"] = {"answering": main_ms, "other threads": others_ms}
     return found
 
 
@@ -153,9 +158,13 @@ def memory(client, document, minutes):
         if key % (10 * KEYS_PER_SECOND) == 0:
             samples.append((key / KEYS_PER_SECOND / 3600, client.rss_mb()))
     rss = [round(megabytes, 1) for _, megabytes in samples]
+    every = max(len(samples) // 30, 1)
+    print("\nminutes of use: megabytes of the server")
+    print("  ".join(f"{hours * 60:.1f}: {megabytes:.1f}" for hours, megabytes in samples[::every]), flush=True)
     found = {
         "minutes of use": minutes, "took_s": round(time.perf_counter() - begun, 1), "keys": keys,
         "rss_mb": {"first": rss[0], "last": rss[-1], "max": max(rss)},
+        "rss_mb_over_time": [[round(hours * 60, 2), megabytes] for (hours, _), megabytes in zip(samples, rss, strict=True)],
     }  # fmt: skip
     if len(samples) >= 10:
         found["slope"] = slope(samples)

@@ -1,6 +1,7 @@
 """What `bench_lsp.py` serves and how it types: a workspace, a large file, a client that notes when answers come."""
 
 import contextlib
+import os
 import random
 import statistics
 import sys
@@ -95,6 +96,15 @@ class TimedClient(Client):
             self.end(number, 60)
             took.append((self._responses.at.pop(number) - begun) * 1000)
         return took
+
+    def cpu_ms(self):
+        """Return the CPU time that the server has used: of its main thread, and of all others, in milliseconds."""
+        used = {"main": 0, "others": 0}
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            fields = (task / "stat").read_text().rpartition(")")[2].split()
+            ticks = int(fields[11]) + int(fields[12])
+            used["main" if task.name == str(self.process.pid) else "others"] += ticks
+        return tuple(ticks * 1000 // os.sysconf("SC_CLK_TCK") for ticks in used.values())
 
     def rss_mb(self):
         """Return the server's resident memory in megabytes."""
