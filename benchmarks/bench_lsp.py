@@ -164,7 +164,7 @@ def memory(client, document, minutes):
     found = {
         "minutes of use": minutes, "took_s": round(time.perf_counter() - begun, 1), "keys": keys,
         "rss_mb": {"first": rss[0], "last": rss[-1], "max": max(rss)},
-        "rss_mb_over_time": [[round(hours * 60, 2), megabytes] for (hours, _), megabytes in zip(samples, rss, strict=True)],
+        "rss_mb_over_time": [[round(hours * 60, 2), round(mb, 1)] for hours, mb in samples],
     }  # fmt: skip
     if len(samples) >= 10:
         found["slope"] = slope(samples)
