@@ -207,6 +207,13 @@ def bare(words: str) -> str:
     return words.replace('-float("inf")', 'float("-inf")')
 
 
+def put(node: cst.CSTNode, known: Mapping[str, cst.BaseExpression]) -> cst.CSTNode:
+    """Return a node with other expressions in the place of variables."""
+    new = node.visit(_Put(known))
+    assert isinstance(new, cst.CSTNode)
+    return new
+
+
 class _Put(cst.CSTTransformer):
     def __init__(self, known: Mapping[str, cst.BaseExpression]) -> None:
         super().__init__()

@@ -30,7 +30,16 @@ from tritonforge.rewrite.structural.host import Host
 from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
 from tritonforge.rewrite.structural.loops import names_in
 from tritonforge.rewrite.structural.parameters import with_parameter
-from tritonforge.rewrite.structural.walking import Split, extent_of, in_loop, loop_over, split_body, tile_name
+from tritonforge.rewrite.structural.walking import (
+    Split,
+    extent_of,
+    in_loop,
+    loop_over,
+    plural_of,
+    split_body,
+    tile_name,
+    with_own_pointers,
+)
 from tritonforge.rewrite.structural.workspace import grid_tuple
 
 _MOST_BINS = 4096
@@ -57,6 +66,7 @@ class PrivateSums:
 
     def changes(self, text: KernelText) -> Iterator[Change]:
         """Yield as many tiles for each program as leave about 8, 2 or 32 programs for each multiprocessor."""
+        written, text = text, with_own_pointers(text)
         calls = [n for n in nodes_of(text.function) if name_of(n, text.tl) == "atomic_add"]
         if not calls:
             raise Absent("no atomic adds up anything")
@@ -72,9 +82,7 @@ class PrivateSums:
         if _walks_already(text):
             raise Absent("programs go through many tiles each already")
         _check_places(text, updates, split)
-        tile = tile_name(text, axis)
-        wish = "tiles" if tile.endswith("id") or tile == "tile" else f"{tile}s"
-        extent = extent_of(text, host, axis, wish)
+        extent = extent_of(text, host, axis, plural_of(tile_name(text, axis)))
         plan = _Plan(text, flow, axis, tuple(updates), split)
         function = plan.function(extent.words)
         least, pairs = host.most_positional, [*extent.passed]
@@ -85,7 +93,7 @@ class PrivateSums:
                 function, name, least=least + len(pairs), constexpr=f"{text.tl}.constexpr" if constexpr else ""
             )
             pairs.append((name, words))
-        edits: tuple[Edit, ...] = text.edits(function)
+        edits: tuple[Edit, ...] = written.edits(function)
         if pairs:
             edits += host.keywords([pairs])
         element = text.source.segment(grid.elts[axis])

@@ -7,6 +7,7 @@ What does not depend on the tile stays in front of the loop.
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,8 +19,53 @@ from tritonforge.rewrite.structural.calls import integer, name_of, value_of
 from tritonforge.rewrite.structural.flow import Flow
 from tritonforge.rewrite.structural.host import Host
 from tritonforge.rewrite.structural.kernel_text import KernelText, Replacement, code, nodes_of, replaced_in
-from tritonforge.rewrite.structural.loops import names_in, sets
+from tritonforge.rewrite.structural.loops import names_in, put, sets
 from tritonforge.rewrite.structural.workspace import grid_tuple
+
+
+def with_own_pointers(text: KernelText) -> KernelText:
+    """Return the kernel with `x_ptr += row * stride` as a new variable, so that every round begins at the parameter.
+
+    What comes back is for reading and transforming; its edits are those of `text`.
+    """
+    known = {p.name for p in text.kernel.parameters}
+    counted: dict[str, int] = {}
+    for node in nodes_of(text.function.body):
+        if isinstance(node, cst.Assign | cst.AugAssign):
+            for name in sets(node):
+                counted[name] = counted.get(name, 0) + 1
+    own: dict[str, cst.BaseExpression] = {}
+    body: list[cst.CSTNode] = []
+    for statement in text.function.body.body:
+        small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+        moved = (
+            isinstance(small, cst.AugAssign)
+            and isinstance(small.operator, cst.AddAssign)
+            and isinstance(small.target, cst.Name)
+            and small.target.value in known
+            and counted[small.target.value] == 1
+        )
+        if moved:
+            assert isinstance(small, cst.AugAssign)
+            assert isinstance(statement, cst.SimpleStatementLine)
+            name = code(small.target)
+            stem = name.removesuffix("_ptr")
+            new = text.fresh(
+                f"{stem}_here", f"{stem}_start", but={n.value for n in own.values() if isinstance(n, cst.Name)}
+            )
+            line = cst.ensure_type(
+                cst.parse_statement(f"{new} = {name} + {code(small.value)}"), cst.SimpleStatementLine
+            )
+            kept = {"leading_lines": statement.leading_lines, "trailing_whitespace": statement.trailing_whitespace}
+            body.append(put(line.with_changes(**kept), own))
+            own[name] = cst.Name(new)
+        else:
+            body.append(put(statement, own) if own else statement)
+    if not own:
+        return text
+    again = copy.copy(text)
+    again.function = text.function.with_changes(body=text.function.body.with_changes(body=body))
+    return again
 
 
 @dataclass(frozen=True)
@@ -60,7 +106,8 @@ def extent_of(text: KernelText, host: Host, axis: int, wish: str) -> Extent:
             by = next((t for t in divides if len(divides) == 1 and text.value(t) == tile.value), "")
         if whole and by:
             return Extent(f"{text.tl}.cdiv({whole}, {by})")
-    if host.grids[0].meta or not host.says_at_launch(0, element):
+    asks = any(isinstance(n, ast.Name) and n.id in host.grids[0].meta for n in ast.walk(element))
+    if asks or not host.says_at_launch(0, element):
         raise Refused(f"the number of programs, {words}, is not known at the launch")
     name = text.fresh(wish, f"num_{wish}", f"{wish}_count")
     return Extent(name, ((name, words),))
@@ -217,6 +264,11 @@ def tile_name(text: KernelText, axis: int) -> str:
             if len(calls) == 1 and line.body[0].value is calls[0][0] and isinstance(target, cst.Name):
                 return target.value
     return text.fresh("tile", "program", "tile_id")
+
+
+def plural_of(tile: str) -> str:
+    """Return what a number of tiles is called, where one of them is called `tile`."""
+    return "tiles" if tile.endswith("id") or tile == "tile" else f"{tile}s"
 
 
 def loop_over(head: str, body: Sequence[cst.BaseStatement]) -> cst.For:

@@ -63,6 +63,30 @@ def stages(text: KernelText, host: Host, extent: str) -> list[Edit]:
     return list(insert_items(text.source, grid, grid.elts, [extent]))
 
 
+def device_of(text: KernelText, host: Host, before: ast.stmt) -> str:
+    """Return the device that a launch runs on, as the host function can say it in front of a statement.
+
+    Raises:
+        Refused: it passes no tensor that is known there.
+    """
+    call = host.nodes[0].call
+    known = text.kernel.parameters
+    listed = [(known[i].name, a) for i, a in enumerate(call.args) if i < len(known)]
+    for name, argument in (*listed, *((k.arg, k.value) for k in call.keywords)):
+        parameter = text.kernel.parameter(name) if name else None
+        if parameter is None or parameter.role != "pointer" or not isinstance(argument, ast.Name | ast.Attribute):
+            continue
+        root = next(n for n in ast.walk(argument) if isinstance(n, ast.Name))
+        variable = text.scopes.resolve(root)
+        late = variable is not None and any(
+            isinstance(n, ast.Name) and n.id == root.id and isinstance(n.ctx, ast.Store) and n.lineno >= before.lineno
+            for n in ast.walk(variable.scope)
+        )
+        if variable is not None and not late:
+            return f"{text.source.segment(argument)}.device"
+    raise Refused("no tensor of the launch tells which device it runs on")
+
+
 class Workspace:
     """The workspace of one launch: `pointers` are the kernel's new parameters, `shapes` what a program stores to each.
 
@@ -95,18 +119,7 @@ class Workspace:
         self.tuple = grid_tuple(host)
         self.tiles = [self._in_front(e) for e in self.tuple.elts]
         self.extents = [[self._extent(e) for e in shape] for shape in shapes]
-        self.device = self._device()
-
-    def _device(self) -> str:
-        for argument in (*self.node.call.args, *(k.value for k in self.node.call.keywords)):
-            known = self.text.kernel.parameters
-            index = self.node.call.args.index(argument) if argument in self.node.call.args else None
-            keyword = next((k.arg for k in self.node.call.keywords if k.value is argument), None)
-            name = known[index].name if index is not None and index < len(known) else keyword
-            parameter = self.text.kernel.parameter(name) if name else None
-            if parameter is not None and parameter.role == "pointer" and isinstance(argument, ast.Name | ast.Attribute):
-                return f"{self.source.segment(argument)}.device"
-        raise Refused("no tensor of the launch tells which device the partial results are on")
+        self.device = device_of(text, host, statement)
 
     def sizes(self, shape: Shape) -> list[int]:
         """Return the extents of a shape in the recorded launch."""

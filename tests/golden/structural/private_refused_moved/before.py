@@ -11,6 +11,7 @@ def gradient_kernel(dy_ptr, x_ptr, dx_ptr, dw_ptr, loss_ptr, N, BLOCK: tl.conste
     mask = cols < N
     x = tl.load(x_ptr + cols, mask=mask, other=0.0)
     dy = tl.load(dy_ptr + row * N + cols, mask=mask, other=0.0)
+    x_ptr += 1
     tl.store(dx_ptr + cols, dy * 2.0, mask=mask)
     # the weight's gradient is that of all rows
     tl.atomic_add(dw_ptr + cols, dy * x, mask=mask)
