@@ -6,14 +6,16 @@ tests/rewrite/test_structural_golden.py CASE…` writes `after.py` anew, to be r
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tritonforge.analysis import analyze
-from tritonforge.domain.finding import Bottleneck
+from tritonforge.domain.finding import Bottleneck, Finding
 from tritonforge.domain.launch import CallSite, Config, Launch, Problem, Scalar, Tensor
-from tritonforge.domain.source import apply_edits
+from tritonforge.domain.provenance import Evidence
+from tritonforge.domain.source import Range, apply_edits
 from tritonforge.rewrite import Refusal, RuleEngine
 from tritonforge.rewrite.protocol import Task
 from tritonforge.rewrite.structural import REWRITES, rewrites
@@ -44,7 +46,15 @@ def task_of(text, wanted, file="before.py"):
     site = kernel.launch_sites[0] if kernel.launch_sites else None
     line, host = (site.range.start.line, site.host or "") if site else (1, "")
     launch = Launch("1", file, kernel.name, Problem(problem), config, CallSite(file, line, host))
-    return Task(kernel, {file: text}, (launch,), arch=wanted.get("arch", "sm_90"))
+    findings = tuple(_finding(file, one) for one in wanted.get("findings", ()))
+    return Task(kernel, {file: text}, (launch,), findings, arch=wanted.get("arch", "sm_90"))
+
+
+def _finding(file, one):
+    evidence = {"reused": Evidence(one["reused"], "", "source")}
+    return Finding(
+        one["code"], "", "information", file, Range.of(one["line"], 1, one["line"], 2), "", "derived", evidence
+    )
 
 
 def outcomes_of(case):
@@ -96,8 +106,11 @@ def test_the_engine_goes_on_from_it_in_edits_of_the_text_as_it_was_read(case):
     wanted, text, outcomes = outcomes_of(case)
     chosen = outcomes[wanted.get("choose", 0)]
     task = task_of(text, wanted)
-    kinds = sorted(BY_NAME[wanted["rewrite"]].classes)
-    task = Task(task.kernel, task.texts, task.launches, (), {"1": Bottleneck(kinds[0], 1.0, "predicted")})
+    rewrite = BY_NAME[wanted["rewrite"]]
+    kind = min(rewrite.classes, default=None)
+    kinds = {"1": Bottleneck(kind, 1.0, "predicted")} if kind else {}
+    found = () if kinds else (_finding("before.py", {"code": min(rewrite.treats), "line": 1, "reused": ""}),)
+    task = replace(task, findings=task.findings or found, bottlenecks=kinds)
     made = [c for c in RuleEngine().propose(task) if not isinstance(c, Refusal)]
     texts = [apply_edits(text, c.edits) for c in made]
     assert chosen.task.texts["before.py"] in texts

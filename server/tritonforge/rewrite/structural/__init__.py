@@ -17,6 +17,7 @@ from tritonforge.rewrite.structural.frame import (
     together,
 )
 from tritonforge.rewrite.structural.k_major import KMajor
+from tritonforge.rewrite.structural.loops_and_arithmetic import LOOPS_AND_ARITHMETIC
 from tritonforge.rewrite.structural.one_pass_variance import OnePassVariance
 from tritonforge.rewrite.structural.online_softmax import OnlineSoftmax
 from tritonforge.rewrite.structural.pairs import Pairs
@@ -51,6 +52,7 @@ REWRITES: tuple[Structural, ...] = (
     OnePassVariance(),
     SplitLoop(),
     PrivateSums(),
+    *LOOPS_AND_ARITHMETIC,
 )
 """Every structural rewrite, in the order in which they are tried when nothing is known of the bottleneck."""
 

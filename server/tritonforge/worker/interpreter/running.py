@@ -182,19 +182,25 @@ def masked_load(original: Any) -> Any:
 
     def load(self: Any, ptrs: Any, mask: Any, other: Any, *rest: Any, **kwargs: Any) -> Any:
         element = ptrs.get_element_ty()
+        lanes = _lanes_of(mask)
         if _guard is not None:
             volatile = rest[_VOLATILE_AT] if len(rest) > _VOLATILE_AT else kwargs.get("is_volatile", False)
             size = max(1, element.primitive_bitwidth // 8)
-            _guard.check("polls" if volatile else "reads", ptrs.data, mask.data, size)
+            _guard.check("polls" if volatile else "reads", ptrs.data, lanes, size)
             if volatile:
                 if _run.deadline < math.inf:
                     _check_time()
-                _synchronise(_guard, ptrs, mask.data)
-        if other is None and not _other_given[0] and not mask.data.all():
+                _synchronise(_guard, ptrs, lanes)
+        if other is None and not _other_given[0] and not lanes.all():
             other = TensorHandle(_undefined(ptrs.data.shape, element), element)
         return original(self, ptrs, mask, other, *rest, **kwargs)
 
     return load
+
+
+def _lanes_of(mask: Any) -> Any:
+    """Return a mask as an array: accesses through block pointers and descriptors pass one without a handle."""
+    return mask.data if isinstance(mask, TensorHandle) else mask
 
 
 _VOLATILE_AT = 2
@@ -230,7 +236,7 @@ def masked_store(original: Any) -> Any:
     def store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **kwargs: Any) -> Any:
         if _guard is not None:
             size = max(1, ptrs.get_element_ty().primitive_bitwidth // 8)
-            _guard.check("writes", ptrs.data, mask.data, size, value.data)
+            _guard.check("writes", ptrs.data, _lanes_of(mask), size, value.data)
         return original(self, ptrs, value, mask, *rest, **kwargs)
 
     return store
