@@ -21,6 +21,7 @@ from tritonforge.rewrite.structural.loops_and_arithmetic import LOOPS_AND_ARITHM
 from tritonforge.rewrite.structural.one_pass_variance import OnePassVariance
 from tritonforge.rewrite.structural.online_softmax import OnlineSoftmax
 from tritonforge.rewrite.structural.pairs import Pairs
+from tritonforge.rewrite.structural.persistent import Persistent
 from tritonforge.rewrite.structural.pipelined_loops import PipelinedLoops
 from tritonforge.rewrite.structural.plain_strides import PlainStrides
 from tritonforge.rewrite.structural.private_sums import PrivateSums
@@ -53,6 +54,7 @@ REWRITES: tuple[Structural, ...] = (
     SplitLoop(),
     PrivateSums(),
     *LOOPS_AND_ARITHMETIC,
+    Persistent(),
 )
 """Every structural rewrite, in the order in which they are tried when nothing is known of the bottleneck."""
 
