@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+<<<<<<< HEAD
+from dataclasses import dataclass
+=======
+>>>>>>> main
 
 from tritonforge.domain.source import apply_edits
 from tritonforge.optimize.across_sources import autotune_list, values_of
@@ -19,6 +23,66 @@ _LISTED = 4
 """Configurations in a list: an autotuner tries all of them at each new size."""
 
 
+<<<<<<< HEAD
+@dataclass(frozen=True)
+class Shaped:
+    """What is fastest launch by launch, where that is not one version.
+
+    `attempt` has all of it in one source; None where that cannot be written. `winners`: (version, the launches that it
+    is the fastest on); the original is not among them.
+    """
+
+    attempt: Attempt | None = None
+    winners: tuple[tuple[Attempt, tuple[str, ...]], ...] = ()
+
+
+async def by_shape(search: Search, attempts: Sequence[Attempt]) -> Shaped:
+    """Return a version whose autotuner has the winner of every launch; nothing where one version is as good on all.
+
+    As long as what a launch runs with is not kept apart by size, the best version overall makes some launches slower
+    than they need be, or is refused because it makes one slower than it was. The version's time is that of the winners
+    until it is measured itself.
+    """
+    original = search.original
+    if len(original.assessed) < 2 or search.left_s <= 0:
+        return Shaped()
+    setting = [one for one in attempts if values_of(one.candidate) is not None]
+    timed = [(one, _times(search, one)) for one in (original, *setting)]
+    known = [(one, times) for one, times in timed if times is not None]
+    if not known or known[0][0] is not original:
+        return Shaped()
+    counts = [a.launch.count for a in original.assessed]
+    places = range(len(counts))
+    winners = [min(known, key=lambda pair: pair[1][at])[0] for at in places]
+    together = sum(counts[at] * min(times[at] for _, times in known) for at in places)
+    alone = min(
+        sum(counts[at] * times[at] for at in places)
+        for one, times in known
+        if one is original or not search.slower_launch(one)
+    )
+    distinct = list({id(one): one for one in winners if one is not original}.values())[:_LISTED]
+    if alone < together * _WORTH or len({id(one) for one in winners}) < 2:
+        return Shaped()
+    ids = [one.launch.id for one in original.assessed]
+    found = tuple((one, tuple(ids[at] for at in places if winners[at] is one)) for one in distinct)
+    return Shaped(await _listed(search, distinct, winners), found)
+
+
+async def _listed(search: Search, distinct: Sequence[Attempt], winners: Sequence[Attempt]) -> Attempt | None:
+    original, subject = search.original, search.subject
+    first = original.first
+    assert first is not None
+    made = autotune_list(
+        subject.kernel, subject.text, [values_of(one.candidate) or {} for one in distinct], first.launch
+    )
+    if isinstance(made, Refusal):
+        search.note(
+            f"Launches of different sizes are fastest with different values, which cannot stand in an autotuner's list "
+            f"here: {made.reason.rstrip('.')}. tritonforge export writes them as a table by size."
+        )
+        return None
+    text = apply_edits(subject.text, made.edits)
+=======
 async def by_shape(search: Search, attempts: Sequence[Attempt]) -> Attempt | None:
     """Return a version whose autotuner has the winner of every launch; None where one version is as good on all.
 
@@ -56,10 +120,19 @@ async def by_shape(search: Search, attempts: Sequence[Attempt]) -> Attempt | Non
             search.refusals.append(reason)
         return None
     text = apply_edits(search.subject.text, made.edits)
+>>>>>>> main
     if text in search.attempts:
         return None
     search.attempts[text] = attempt = Attempt(made, text)
     await compile_all(search, [attempt])
+<<<<<<< HEAD
+    if attempt.decided or len(attempt.assessed) != len(winners):
+        return None if attempt.decided else attempt
+    # It was compiled with its first configuration, and runs with its best.
+    attempt.assessed = tuple(one.assessed[at] for at, one in enumerate(winners))
+    if search.measured:
+        attempt.samples = _joined(original, winners)
+=======
     if attempt.trial is not None:
         return None
     if len(attempt.assessed) == len(winners):
@@ -68,6 +141,7 @@ async def by_shape(search: Search, attempts: Sequence[Attempt]) -> Attempt | Non
         if search.measured:
             attempt.samples = _joined(original, winners)
             attempt.speedup = None
+>>>>>>> main
     return attempt
 
 

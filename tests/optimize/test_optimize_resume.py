@@ -1,0 +1,89 @@
+"""An interrupted search goes on where it was, and one that came to an end is answered from the store."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from optimize_pretended import FILE, PretendedGate
+
+from tritonforge.domain.errors import TargetUnreachable
+from tritonforge.store import open_store
+
+pytest.importorskip("triton", reason="needs torch and triton in this environment")
+pytestmark = pytest.mark.triton
+
+CHILD = Path(__file__).with_name("optimize_pretended.py")
+
+
+def tried(folder):
+    """What the store has of every version, by block."""
+    with open_store(folder) as store:
+        (key,) = store._database.keys("tried")
+        return {one.values["BLOCK_SIZE"]: one for one in store.tried(key)}
+
+
+def test_a_search_that_was_killed_goes_on_where_it_was_and_the_next_one_is_answered_at_once(fresh_examples, search):
+    folder = fresh_examples()
+    child = subprocess.Popen([sys.executable, CHILD, folder], stdout=subprocess.PIPE, text=True)
+    try:
+        said = [child.stdout.readline().strip() for _ in range(2)]
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+    assert said == ["gate 1024", "gate 2048"], "it was killed while the gate judged the second version"
+    left = tried(folder)
+    assert {block: one.outcome for block, one in left.items()} == {
+        128: "timed", 256: "timed", 512: "timed", 1024: "refused", 2048: "timed",
+    }  # fmt: skip
+    assert left[1024].trial.verdict.reason == "it differs"
+    assert left[512].speedup[0] == pytest.approx(1.5, rel=0.01)
+    assert left[512].facts["registers"] > 0
+    assert left[512].structure == ""
+
+    gate = PretendedGate(refuses=[1024])
+    result, target = search(folder, gate)
+    assert gate.judged == [2048], "what was refused is not judged again"
+    assert target.blocks("Compile") == [], "nothing is compiled again"
+    assert target.blocks("Time") == [64], "of what was measured, the original alone is measured again"
+    assert target.blocks("TimeFresh") == [64, 2048], "and the winner beside it"
+    assert result.best.trial.candidate.title == "BLOCK_SIZE=2048"
+    assert result.best.speedup == pytest.approx(2.5, rel=0.01)
+    assert any("5 versions that an earlier run had tried" in note for note in result.notes)
+    assert {t.candidate.title: t.reason for t in result.trials}["BLOCK_SIZE=1024"] == "refused: it differs"
+    assert tried(folder)[2048].outcome == "kept"
+
+    gate = PretendedGate()
+    again, target = search(folder, gate)
+    assert (target.log, gate.judged) == ([], [])
+    assert again.best == result.best
+    assert any("that of an earlier run" in note for note in again.notes)
+
+    path = folder / FILE
+    path.write_text(path.read_text().replace("BLOCK = 64", "BLOCK = 64  # small"))
+    anew, target = search(folder, PretendedGate(refuses=[1024]), blocks=(2048,))
+    assert target.blocks("Time") == [64, 64, 2048], "of a changed file nothing is known"
+    assert anew.best.trial.candidate.title == "BLOCK_SIZE=2048"
+
+
+def test_after_a_lost_connection_what_was_measured_is_not_measured_again(fresh_examples, search):
+    folder = fresh_examples()
+    lost, target = search(folder, PretendedGate(), lost_after=2)
+    assert isinstance(lost, TargetUnreachable)
+    assert len(target.blocks("Time")) == 7, "the original, and five versions beside it"
+    gate = PretendedGate()
+    result, target = search(folder, gate)
+    assert result.best.trial.candidate.title == "BLOCK_SIZE=1024"
+    assert target.blocks("Time") == [64]
+    assert target.blocks("TimeFresh") == [64, 1024]
+    assert gate.judged == [], "it had passed before"
+    gate = PretendedGate()
+    anew, target = search(folder, gate, again=True)
+    assert anew.best.trial.candidate.title == "BLOCK_SIZE=1024"
+    assert sorted(set(target.blocks("Time"))) == [64, 128, 256, 512, 1024, 2048]
+    assert gate.judged == [1024], "again is again"

@@ -1,0 +1,83 @@
+"""Why a search ends, and what it does with launches of different sizes, on a target that pretends to have a GPU."""
+
+from __future__ import annotations
+
+import pytest
+from optimize_pretended import FILE, PretendedGate, table, with_block
+
+from tritonforge.optimize.tunings import tuned_launches
+
+pytest.importorskip("triton", reason="needs torch and triton in this environment")
+pytestmark = pytest.mark.triton
+
+
+def test_a_budget_that_is_spent_is_said_and_nothing_counts_as_tried(fresh_examples, search):
+    result, target = search(fresh_examples(), PretendedGate(), blocks=(128, 1024), budget_s=0.0)
+    assert result.stopped_because == "budget spent"
+    assert {trial.reason for trial in result.trials} == {"not tried: budget spent"}
+    assert target.blocks("Time") == [64], "the original alone is given a minute"
+    result, target = search(fresh_examples(), PretendedGate(), blocks=(128, 1024))
+    assert result.best.trial.candidate.title == "BLOCK_SIZE=1024", "what the budget ended is tried when there is one"
+
+
+def test_a_search_that_is_not_expected_to_gain_ends_without_measuring_all(fresh_examples, search):
+    # The original is measured at half of what the model expects, and what is like it is predicted to be slower.
+    result, target = search(
+        fresh_examples(), PretendedGate(), blocks=(16, 32), times=lambda _text, _block, _call: 150.0
+    )
+    assert result.best is None
+    assert result.stopped_because == "the expected gain is below noise"
+    assert target.blocks("Time") == [64]
+    assert {trial.reason for trial in result.trials} == {"predicted to be slower; not measured"}
+
+
+def by_size(text, block, call):
+    small = max(dict(call.keywords)["x"].shape) < 1 << 20
+    best = 256 if small else 1024
+    return 50.0 if "triton.autotune" in text else {64: 150.0, best: 50.0}.get(block, 140.0)
+
+
+def test_launches_that_want_different_blocks_get_them_from_an_autotuners_list(fresh_examples, search):
+    folder = fresh_examples()
+    path = folder / FILE
+    path.write_text(with_block(path.read_text(), 64))
+    result, _ = search(folder, PretendedGate(), blocks=(256, 1024), times=by_size, sizes=(16777259, 100003))
+    best = result.best.trial.candidate
+    assert best.rewrites[0][0] == "autotuned"
+    assert {"BLOCK_SIZE=256", "BLOCK_SIZE=1024"} <= set(best.title.replace("|", "").split())
+    for block in (64, 256, 1024):
+        assert f'+        triton.Config({{"BLOCK_SIZE": {block}}}),' in result.best.diff
+    assert result.best.speedup == pytest.approx(3.0, rel=0.01)
+
+
+def test_where_an_autotuners_list_cannot_be_written_each_launchs_winner_is_verified_for_a_table_by_size(
+    fresh_examples, search
+):
+    gate = PretendedGate()
+    result, _ = search(fresh_examples(), gate, blocks=(256, 1024), times=by_size, sizes=(16777259, 100003))
+    assert sorted(gate.judged) == [256, 1024]
+    assert any("tritonforge export writes them as a table by size" in note for note in result.notes)
+    large, small = (launch.id for launch in result.launches)
+    tuned = {one.launch.id: dict(one.config) for one in tuned_launches(result.kernel, [result])}
+    assert tuned[large]["BLOCK_SIZE"] == 1024
+    assert tuned[small]["BLOCK_SIZE"] == 256
+
+
+def test_one_version_that_is_best_for_all_launches_is_kept_as_it_is(fresh_examples, search):
+    result, _ = search(fresh_examples(), PretendedGate(), blocks=(256, 1024), times=table, sizes=(16777259, 100003))
+    assert result.best.trial.candidate.title == "BLOCK_SIZE=1024"
+
+
+def test_a_version_that_costs_one_launch_its_time_is_refused_unless_that_is_allowed(fresh_examples, search):
+    def times(_text, block, call):
+        small = max(dict(call.keywords)["x"].shape) < 1 << 20
+        return 150.0 if block == 64 else (155.0 if small else 50.0)
+
+    folder = fresh_examples()
+    result, _ = search(folder, PretendedGate(), blocks=(1024,), times=times, sizes=(16777259, 100003))
+    assert result.best is None
+    assert "1.03x slower on launch" in result.trials[0].reason
+    result, _ = search(
+        folder, PretendedGate(), blocks=(1024,), times=times, sizes=(16777259, 100003), allow_slower=0.05
+    )
+    assert result.best.trial.candidate.title == "BLOCK_SIZE=1024"
