@@ -15,18 +15,11 @@ from tritonforge.jobs.session import Session
 from tritonforge.optimize.choosing import Round, simplest_first
 from tritonforge.optimize.memory import BUDGET_SPENT, INTERRUPTED, Memory
 from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, BudgetSpent, Search, Step
-<<<<<<< HEAD
 from tritonforge.optimize.shapes import Shaped, by_shape
 from tritonforge.optimize.steps import (
     confirm,
     gate_of,
     pass_gate,
-=======
-from tritonforge.optimize.shapes import by_shape
-from tritonforge.optimize.steps import (
-    confirm,
-    gate_of,
->>>>>>> main
     predict_gain,
     propose,
     sanitise,
@@ -209,12 +202,8 @@ async def _round(search: Search, gate: Gate) -> str:
         await going.measure()
     else:
         await going.compile()
-<<<<<<< HEAD
     by_launch = await by_shape(search, [one for one in proposed if one.trial is None])
     shaped = by_launch.attempt
-=======
-    shaped = await by_shape(search, [one for one in proposed if one.trial is None])
->>>>>>> main
     below_noise = going.below_noise
     for attempt in [*([shaped] if shaped else []), *_in_order(search, going, proposed)]:
         if attempt.trial is not None or search.left_s <= 0:
@@ -227,11 +216,8 @@ async def _round(search: Search, gate: Gate) -> str:
             going.judged(attempt, accepted=accepted)
         if accepted:
             break
-<<<<<<< HEAD
     if by_launch.winners and (shaped is None or search.best is not shaped):
         await _keep_by_launch(search, gate, by_launch)
-=======
->>>>>>> main
     left = [one for one in (*proposed, shaped) if one is not None and one.trial is None]
     for attempt in left:
         spent = search.left_s <= 0 and search.suggestion is None and promises(search, attempt)
@@ -242,7 +228,6 @@ async def _round(search: Search, gate: Gate) -> str:
     return "the expected gain is below noise" if below_noise else "nothing improved"
 
 
-<<<<<<< HEAD
 async def _keep_by_launch(search: Search, gate: Gate, found: Shaped) -> None:
     """Verify what is fastest on some launches alone: no suggestion for all of them, but a row of a table by size."""
     for attempt, launches in found.winners:
@@ -254,8 +239,6 @@ async def _keep_by_launch(search: Search, gate: Gate, found: Shaped) -> None:
         search.remember(attempt, "verified")
 
 
-=======
->>>>>>> main
 def _in_order(search: Search, going: Round, proposed: Sequence[Attempt]) -> Iterator[Attempt]:
     """Yield versions in the order in which to verify them: as they were measured, or as the study asks for them."""
     if search.measured:

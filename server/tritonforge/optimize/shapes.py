@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-<<<<<<< HEAD
 from dataclasses import dataclass
-=======
->>>>>>> main
 
 from tritonforge.domain.source import apply_edits
 from tritonforge.optimize.across_sources import autotune_list, values_of
@@ -23,7 +20,6 @@ _LISTED = 4
 """Configurations in a list: an autotuner tries all of them at each new size."""
 
 
-<<<<<<< HEAD
 @dataclass(frozen=True)
 class Shaped:
     """What is fastest launch by launch, where that is not one version.
@@ -82,66 +78,16 @@ async def _listed(search: Search, distinct: Sequence[Attempt], winners: Sequence
         )
         return None
     text = apply_edits(subject.text, made.edits)
-=======
-async def by_shape(search: Search, attempts: Sequence[Attempt]) -> Attempt | None:
-    """Return a version whose autotuner has the winner of every launch; None where one version is as good on all.
-
-    Where it is not kept apart by size what a launch runs with, the best version overall makes some launches slower
-    than they need be, or is refused because it makes one slower than it was. Its time is that of the winners until it
-    is measured itself.
-    """
-    original = search.original
-    if len(original.assessed) < 2 or search.left_s <= 0:
-        return None
-    rows = {id(one): one for one in attempts if values_of(one.candidate) is not None}
-    timed = [(one, _times(search, one)) for one in (original, *rows.values())]
-    known = [(one, times) for one, times in timed if times is not None]
-    if len(known) < 3 or known[0][0] is not original:
-        return None
-    counts = [a.launch.count for a in original.assessed]
-    winners = [min(known, key=lambda pair: pair[1][at])[0] for at in range(len(counts))]
-    together = sum(count * min(times[at] for _, times in known) for at, count in enumerate(counts))
-    fair = [one for one, _ in known if one is original or not search.slower_launch(one)]
-    alone = min(
-        sum(count * time for count, time in zip(counts, times, strict=True))
-        for one, times in known
-        if any(one is other for other in fair)
-    )
-    distinct = list({id(one): one for one in winners if one is not original}.values())[:_LISTED]
-    if alone < together * _WORTH or len({id(one) for one in winners}) < 2:
-        return None
-    wanted = [values_of(one.candidate) or {} for one in distinct]
-    first = original.first
-    assert first is not None
-    made = autotune_list(search.subject.kernel, search.subject.text, wanted, first.launch)
-    if isinstance(made, Refusal):
-        reason = f"Launches of different sizes want different values, but {made.reason}"
-        if reason not in search.refusals:
-            search.refusals.append(reason)
-        return None
-    text = apply_edits(search.subject.text, made.edits)
->>>>>>> main
     if text in search.attempts:
         return None
     search.attempts[text] = attempt = Attempt(made, text)
     await compile_all(search, [attempt])
-<<<<<<< HEAD
     if attempt.decided or len(attempt.assessed) != len(winners):
         return None if attempt.decided else attempt
     # It was compiled with its first configuration, and runs with its best.
     attempt.assessed = tuple(one.assessed[at] for at, one in enumerate(winners))
     if search.measured:
         attempt.samples = _joined(original, winners)
-=======
-    if attempt.trial is not None:
-        return None
-    if len(attempt.assessed) == len(winners):
-        # It was compiled with its first configuration, and runs with its best.
-        attempt.assessed = tuple(one.assessed[at] for at, one in enumerate(winners))
-        if search.measured:
-            attempt.samples = _joined(original, winners)
-            attempt.speedup = None
->>>>>>> main
     return attempt
 
 
