@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -325,3 +326,11 @@ def test_ten_thousand_rows_are_laid_out_in_blocks_and_are_not_much_longer_than_t
     assert len(parsed.all(role="option")) > rows
     assert len(parsed.all(**{"class": "block"})) == -(-rows // 64)
     assert len(text) - len(page(of_search(SEARCHED, samples.SOURCE))) < 125 * rows
+
+
+@pytest.mark.parametrize("more", [{}, {"title": "Several things"}])
+def test_no_level_of_headings_is_left_out(more):
+    levels = [int(tag[1]) for tag, _ in Parsed(page(searched(), **more)).elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(below - above <= 1 for above, below in pairwise(levels))

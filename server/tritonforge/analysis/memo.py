@@ -15,7 +15,7 @@ import unicodedata
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tritonforge.analysis.discovery import JitFunction
 from tritonforge.analysis.parsing import Parsed, parse_lines
@@ -66,6 +66,17 @@ class Memo:
     def done(self, parsed: Parsed, file: str) -> None:
         """Keep a tree for the next version of its file; it must be as it was parsed."""
         _keep(self._trees, file, parsed, _MOST_TREES)
+
+    def take(self, other: Memo) -> None:
+        """Take over what another memo found, which must not be used any more; what is known here already stays."""
+        for mine, theirs, most in (
+            (self._facts, other._facts, _MOST_KERNELS),
+            (self._hosts, other._hosts, _MOST_KERNELS),
+            (self._words, other._words, _MOST_BLOCKS),
+            (self._placed, other._placed, _MOST_KERNELS),
+            (self._trees, other._trees, _MOST_TREES),
+        ):
+            _take(mine, theirs, most)
 
     def view(self, unit: Unit, mended: Sequence[str]) -> View:
         """Return what is known for one version of a file; `mended` are the lines that were parsed."""
@@ -192,6 +203,12 @@ def _blocks(unit: Unit, mended: Sequence[str]) -> tuple[list[int], list[bytes], 
         texts.append("\n".join(own) if own == parsed else "\n".join([*own, "\0", *parsed]))
     digests = [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).digest() for text in texts]
     return starts, digests, texts
+
+
+def _take(mine: OrderedDict[Any, Any], theirs: OrderedDict[Any, Any], most: int) -> None:
+    for key, value in theirs.items():
+        if key not in mine:
+            _keep(mine, key, value, most)
 
 
 def _keep(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:

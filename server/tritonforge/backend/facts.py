@@ -19,6 +19,9 @@ from tritonforge.prediction import disagreement
 if TYPE_CHECKING:
     from tritonforge.diagnosis.assessment import Assessed
 
+CodeState = tuple[str, tuple[str, ...]]
+"""A kernel's code and the code that launches it, as hashes."""
+
 
 @dataclass(frozen=True)
 class LaunchFacts:
@@ -105,3 +108,8 @@ def of_original(result: OptimizeResult, text: str, target: str) -> KernelFacts:
             )
         )
     return KernelFacts(result.kernel, text, target, tuple(launches), result.findings)
+
+
+def state_of(kernel: Kernel) -> CodeState:
+    """Return what facts about a kernel depend on: its code and the code that launches it."""
+    return kernel.code_hash, tuple(sorted(site.site_hash for site in kernel.launch_sites))

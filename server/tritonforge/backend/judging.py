@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+from tritonforge.analysis import analyze
+from tritonforge.backend.facts import CodeState, state_of
 from tritonforge.backend.tasks import Version
 from tritonforge.domain.candidate import Candidate, Suggestion, Verdict
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call, Launch
+from tritonforge.domain.source import apply_edits
 from tritonforge.jobs.session import Session
 from tritonforge.rewrite.protocol import Refusal
 from tritonforge.rewrite.rules.autotuned import autotuned
@@ -56,3 +59,12 @@ def form_of(kernel: Kernel, text: str, suggestion: Suggestion, launch: Launch | 
     wanted = {name: int(value) for name, value in rewrites[0][1]}
     form = autotuned(kernel, text, wanted, launch)
     return None if isinstance(form, Refusal) else form
+
+
+def state_after(kernel: Kernel, text: str, suggestion: Suggestion) -> CodeState | None:
+    """Return the state of a kernel's code once a suggestion is applied to `text`; None where it is not found there."""
+    edits = suggestion.trial.candidate.edits
+    if any(edit.file != kernel.file for edit in edits):
+        return None
+    kernels = analyze(apply_edits(text, edits), kernel.file).kernels
+    return next((state_of(one) for one in kernels if one.name == kernel.name), None)

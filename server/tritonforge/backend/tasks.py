@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from tritonforge.backend.facts import KernelFacts
+from tritonforge.backend.facts import CodeState, KernelFacts
 from tritonforge.config import Settings
 from tritonforge.domain.candidate import Candidate, Verdict
 from tritonforge.domain.kernel import FileAnalysis, Kernel
@@ -56,12 +56,16 @@ class Profile(Task[KernelFacts]):
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search ended with; `words` are a model's on it, `portable` is the autotuned form of what it suggests."""
+    """What a search ended with; `words` are a model's on it.
+
+    Of what it suggests, `portable` is the autotuned form, and `applied` the state of the code that it leads to.
+    """
 
     result: OptimizeResult
     facts: KernelFacts
     words: str = ""
     portable: Candidate | None = None
+    applied: CodeState | None = None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from tritonforge.backend.asking import engines
 from tritonforge.backend.facts import KernelFacts, launch_facts, of_original
-from tritonforge.backend.judging import form_of, judge
+from tritonforge.backend.judging import form_of, judge, state_after
 from tritonforge.backend.tasks import (
     Inspect,
     Judge,
@@ -100,8 +100,12 @@ async def _optimize(task: Optimize, session: Session, tell: Tell) -> Searched:
         result = await asking.finished(result, text)
     await asyncio.to_thread(workload.store.put_tuning, result)
     first = min(result.launches, key=lambda launch: launch.rank, default=None)
-    portable = await asyncio.to_thread(form_of, kernel, text, result.best, first) if result.best is not None else None
-    return Searched(result, of_original(result, text, wording.target(session.info)), asking.words, portable)
+    facts = of_original(result, text, wording.target(session.info))
+    if result.best is None:
+        return Searched(result, facts, asking.words)
+    portable = await asyncio.to_thread(form_of, kernel, text, result.best, first)
+    applied = await asyncio.to_thread(state_after, kernel, text, result.best)
+    return Searched(result, facts, asking.words, portable, applied)
 
 
 async def _record(task: Record, session: Session, tell: Tell) -> int:

@@ -179,9 +179,7 @@ def _pin(kernel: Kernel, snapshot: Snapshot, facts: Facts) -> list[types.CodeAct
     return actions
 
 
-def _mends(
-    diagnostic: types.Diagnostic, kernel: Kernel, snapshot: Snapshot, client: Client
-) -> list[types.CodeAction]:
+def _mends(diagnostic: types.Diagnostic, kernel: Kernel, snapshot: Snapshot, client: Client) -> list[types.CodeAction]:
     """Return what mends a finding about correctness; nothing of it is verified, since other values are to come out."""
     if diagnostic.code not in MENDED:
         return []

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from lsprotocol import types
 
+from tritonforge.backend.facts import KernelFacts, state_of
 from tritonforge.domain.kernel import Kernel
 from tritonforge.lsp import names, summary
 from tritonforge.lsp.documents import Snapshot
-from tritonforge.lsp.facts import Facts, is_fresh
+from tritonforge.lsp.facts import Facts, Offer, is_fresh
 from tritonforge.lsp.jobs import Jobs
 from tritonforge.workload.index import Way
 
@@ -50,7 +51,7 @@ def _commands(
         profile.title = "TritonForge: Profile"
         commands += [run_to_record(way, snapshot.uri, kernel) for way in ways if way.alone][:1]
     else:
-        commands.insert(0, _text(summary.one_line(known, fresh=is_fresh(known, kernel))))
+        commands.insert(0, _text(_line(known, kernel, facts.offered(snapshot.uri, kernel.name))))
         if previews:
             commands.append(types.Command("Report", names.REPORT, arguments=[about]))
     offer = facts.offered(snapshot.uri, kernel.name)
@@ -61,6 +62,16 @@ def _commands(
         if previews:
             commands.append(types.Command("Show Diff", names.SHOW_SUGGESTION, arguments=[this]))
     return commands
+
+
+def _line(known: KernelFacts, kernel: Kernel, offer: Offer | None) -> str:
+    """Return what is known of a kernel; of one that a suggestion was applied to, what that was found to be."""
+    fresh = is_fresh(known, kernel)
+    if offer is not None and offer.applied == state_of(kernel):
+        measured = known.first is not None and known.first.provenance == "measured"
+        if not fresh or (offer.suggestion.provenance == "measured" and not measured):
+            return summary.applied(offer.suggestion, known)
+    return summary.one_line(known, fresh=fresh)
 
 
 def run_to_record(way: Way, uri: str, kernel: Kernel) -> types.Command:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from tritonforge.lsp.positions import PositionedText
 from tritonforge.store.keys import text_hash
 
 _KEPT = 32
+_LARGE = 40_000
+"""Characters from which on a first analysis takes longer than any other answer may be kept waiting."""
 _DRIVE = re.compile(r"^file:///[A-Za-z]:")
 
 
@@ -69,6 +72,8 @@ class Documents:
         self.notebooks = Notebooks(encoding, self._held)
         self._memo = Memo()
         self._analyses: OrderedDict[tuple[str, str], FileAnalysis] = OrderedDict()
+        self.preparing: dict[str, asyncio.Task[None]] = {}
+        """First analyses under way, by `same` of the document's URI."""
 
     @property
     def uris(self) -> tuple[str, ...]:
@@ -128,6 +133,37 @@ class Documents:
         analysis = self._analysis(positions.text, content, file)
         return Snapshot(uri, version, positions, path_of(uri), root, file, content, analysis, cells)
 
+    def prepare(self, uri: str, file: str) -> asyncio.Task[None] | None:
+        """Begin to analyse a large document beside the event loop, if it has to be; `file` as `snapshot` takes it.
+
+        Until the task is done, questions about it should wait, so that others need not.
+        """
+        key, held = same(uri), self._held(uri)
+        if held is None or len(held[1].text) < _LARGE or "triton" not in held[1].text or key in self.preparing:
+            return None
+        text = held[1].text
+        if (text_hash(text), file) in self._analyses:
+            return None
+        task = asyncio.create_task(self._prepare(text, file))
+        self.preparing[key] = task
+        task.add_done_callback(lambda _: self.preparing.pop(key, None))
+        return task
+
+    async def _prepare(self, text: str, file: str) -> None:
+        memo = Memo()  # of its own: the other one may be in use meanwhile
+        found = await asyncio.to_thread(analyze, text, file, memo)
+        self._memo.take(memo)
+        self._keep((text_hash(text), file), found)
+
+    def is_prepared(self, uri: str) -> bool:
+        """Tell whether no first analysis of a document is under way."""
+        return not self.preparing or same(self.owner(uri)) not in self.preparing
+
+    async def prepared(self) -> None:
+        """Wait until no first analysis is under way."""
+        if self.preparing:
+            await asyncio.wait(tuple(self.preparing.values()))
+
     def _analysis(self, text: str, content: str, file: str) -> FileAnalysis:
         # In line: a keystroke costs little more than the parser does, which would hold the interpreter's lock in a
         # thread just as long.
@@ -135,11 +171,14 @@ class Documents:
         found = self._analyses.get(key)
         if found is None:
             found = analyze(text, file, self._memo) if "triton" in text else FileAnalysis(file)
-            self._analyses[key] = found
-            while len(self._analyses) > _KEPT:
-                self._analyses.popitem(last=False)
-        self._analyses.move_to_end(key)
+        self._keep(key, found)
         return found
+
+    def _keep(self, key: tuple[str, str], found: FileAnalysis) -> None:
+        self._analyses[key] = found
+        self._analyses.move_to_end(key)
+        while len(self._analyses) > _KEPT:
+            self._analyses.popitem(last=False)
 
 
 def same(uri: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from tritonforge.backend.facts import KernelFacts, LaunchFacts
+from tritonforge.backend.facts import CodeState, KernelFacts, LaunchFacts, state_of
 from tritonforge.domain.candidate import Candidate, Suggestion
 from tritonforge.domain.finding import Finding
 from tritonforge.domain.kernel import Kernel
@@ -20,6 +20,7 @@ class Offer:
     """A verified suggestion for a kernel as it stood in `text`.
 
     `portable` is the same as a choice of an autotuner, where that can be written; no verdict speaks of it yet.
+    `applied` is the state of the kernel's code that it leads to.
     """
 
     id: str
@@ -27,6 +28,7 @@ class Offer:
     text: str
     suggestion: Suggestion
     portable: Candidate | None = None
+    applied: CodeState | None = None
 
     def edits_for(self, snapshot: Snapshot) -> tuple[Edit, ...] | None:
         """Return its edits for the document as it is now; None when what was verified is no longer there.
@@ -118,11 +120,6 @@ def _with_heat(now: tuple[LaunchFacts, ...], before: tuple[LaunchFacts, ...]) ->
         return dataclasses.replace(one, heat=old.heat, counters=old.counters)
 
     return tuple(map(kept, now))
-
-
-def state_of(kernel: Kernel) -> tuple[str, tuple[str, ...]]:
-    """Return what facts about a kernel depend on: its code and the code that launches it."""
-    return kernel.code_hash, tuple(sorted(site.site_hash for site in kernel.launch_sites))
 
 
 def is_fresh(facts: KernelFacts, kernel: Kernel) -> bool:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from tritonforge.analysis import analyze
+from tritonforge.backend.facts import state_of
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import FileAnalysis
 from tritonforge.lsp import suggestions
 from tritonforge.lsp.closed import text_of
 from tritonforge.lsp.documents import path_of
-from tritonforge.lsp.facts import state_of
 from tritonforge.lsp.notebooks import Layout
 from tritonforge.lsp.positions import PositionedText
 from tritonforge.lsp.remembering import seen_of
@@ -76,6 +76,7 @@ class KernelList:
         return {"kernels": rows, "complete": complete}
 
     async def _find(self, state: State) -> tuple[list[tuple[_Place, tuple[Listed, ...]]], bool]:
+        await state.documents.prepared()
         folders = state.workspaces.folders
         opened = {path: (uri, _of_open(state, uri)) for uri in state.documents.uris if (path := path_of(uri))}
         until = time.monotonic() + SLICE_S

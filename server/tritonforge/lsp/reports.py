@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tritonforge import __version__
-from tritonforge.backend.facts import KernelFacts
+from tritonforge.backend.facts import KernelFacts, state_of
 from tritonforge.domain.errors import TritonForgeError
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.kernel_report import KernelReport, LaunchReport, Listing
 from tritonforge.lsp import work
 from tritonforge.lsp.documents import Snapshot, path_of
-from tritonforge.lsp.facts import is_fresh, state_of
+from tritonforge.lsp.facts import is_fresh
 from tritonforge.lsp.jobs import BACKGROUND, Job
 from tritonforge.report.html_listing import listing_html
 from tritonforge.report.html_report import report_html

@@ -175,9 +175,16 @@ async def _hand_on(reader: asyncio.StreamReader, server: Server) -> None:
                     break
                 await asyncio.sleep(0)  # lets the loop take in what has arrived
             if later and (not coming.done() or read >= _MOST_READ):
-                server.protocol.receive(later.popleft())
-                read = 0
-                continue
+                answerable = next((one for one in later if server.is_prepared(one)), None)
+                if answerable is not None:
+                    later.remove(answerable)
+                    server.protocol.receive(answerable)
+                    read = 0
+                    continue
+                # All that is asked is about files that are still analysed for the first time.
+                await asyncio.wait({coming, *server.state.documents.preparing.values()}, return_when="FIRST_COMPLETED")
+                if not coming.done():
+                    continue
             body = await coming
             if body is None:
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from tritonforge.lsp.notebooks import into_cell
 from tritonforge.lsp.options import Options
 from tritonforge.lsp.remembering import remember
 from tritonforge.lsp.reports import Reports
+from tritonforge.lsp.restoring import search_of
 from tritonforge.lsp.sessions import Sessions
 from tritonforge.lsp.verifying import Verdicts
 from tritonforge.lsp.workspaces import Workspaces
@@ -70,6 +72,8 @@ class State:
         self._ways: dict[tuple[str, str], tuple[Way, ...]] = {}
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self._warned: set[str] = set()
+        self._restored: set[tuple[str, str]] = set()
+        """Kernels whose earlier suggestions were looked for."""
         self._tasks: set[asyncio.Future[object]] = set()
 
     def snapshot(self, uri: str) -> Snapshot | None:
@@ -155,7 +159,11 @@ class State:
         closing = self._timers.pop(("close", uri), None)
         if closing is not None:
             closing.cancel()  # closed and opened again at once: renamed, or of another language for a moment
-        self._push(uri)
+        preparing = self.documents.prepare(uri, self.workspaces.place(path_of(uri), uri)[1])
+        if preparing is None:
+            self._push(uri)
+        else:
+            preparing.add_done_callback(lambda _: self._push(uri))
         self.look_again(uri)
 
     def changed(self, uri: str) -> None:
@@ -222,6 +230,9 @@ class State:
         self.workspaces.close()
 
     def _idle(self, uri: str) -> None:
+        if not self.documents.is_prepared(uri):
+            self.look_again(uri)
+            return
         snapshot = self.snapshot(uri)
         if snapshot is None or snapshot.path is None or not self.options.trusted:
             return
@@ -231,6 +242,7 @@ class State:
 
         async def look(job: Job) -> str:
             try:
+                await self._restore(snapshot, unknown)
                 found = await self._with_launches(snapshot, unknown)
                 await self._find_ways(snapshot, [kernel for kernel in unknown if kernel not in found])
                 return await self._inspect(self, snapshot, found, job) if found else ""
@@ -240,6 +252,21 @@ class State:
                 raise
 
         self.jobs.start(look, title=None, subject=(uri, ""), priority=BACKGROUND)
+
+    async def _restore(self, snapshot: Snapshot, kernels: Sequence[Kernel]) -> None:
+        """Offer again what an earlier server found of these kernels; each is looked up once."""
+        wanted = [one for one in kernels if (snapshot.uri, one.name) not in self._restored]
+        if not wanted or snapshot.cells is not None or not self.workspaces.of(snapshot.root).has_store:
+            return
+        with contextlib.suppress(UsageError):  # a newer TritonForge wrote it; jobs say so
+            store = await asyncio.to_thread(self.workspaces.of(snapshot.root).store)
+            for kernel in wanted:
+                result = await asyncio.to_thread(search_of, store, kernel, snapshot.text)
+                self._restored.add((snapshot.uri, kernel.name))
+                if result is None or result.best is None or self.facts.offered(snapshot.uri, kernel.name) is not None:
+                    continue
+                self.facts.keep_search(snapshot.uri, result)
+                self.offer(snapshot.uri, Offer(f"kept-{kernel.code_hash[:12]}", kernel, snapshot.text, result.best))
 
     async def _with_launches(self, snapshot: Snapshot, kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
         """Return those of `kernels` whose launches are known, from a spec or an earlier recording."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -15,6 +17,7 @@ from tritonforge.lsp.documents import Snapshot, path_of
 from tritonforge.lsp.facts import Offer
 from tritonforge.lsp.notebooks import Layout
 from tritonforge.lsp.positions import PositionedText
+from tritonforge.store.keys import text_hash
 
 if TYPE_CHECKING:
     from tritonforge.lsp.state import State
@@ -74,5 +77,14 @@ def discard(state: State, uri: str, kernel: str, suggestion: object) -> Mapping[
     if offer is None or suggestion not in (None, offer.id):
         return {"discarded": False}
     state.facts.discard(uri, kernel)
+    root = state.workspaces.place(path_of(uri), uri)[0]
+    workspace, diff = state.workspaces.of(root), text_hash(offer.suggestion.diff)
+
+    def remember() -> None:
+        with contextlib.suppress(UsageError):  # a newer TritonForge wrote the store
+            workspace.store().turn_down(offer.kernel.file, kernel, diff)
+
+    if workspace.has_store:
+        state.in_background(asyncio.to_thread(remember))
     state.client.refresh(diagnostics=False)
     return {"discarded": True}

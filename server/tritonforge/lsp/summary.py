@@ -43,6 +43,21 @@ def gain(suggestion: Suggestion) -> str:
     return f"{wording.factor(suggestion.speedup)} ({suggestion.provenance})"
 
 
+def applied(suggestion: Suggestion, before: KernelFacts) -> str:
+    """Return what a suggestion was found to take, for code that it was applied to and that nobody measured since.
+
+    `before` are the facts of the original, whose first launch is meant.
+    """
+    times, first = suggestion.trial.time_us or {}, before.first
+    time_us = times.get(first.launch.id) if first is not None else None
+    if time_us is None and len(times) == 1:
+        time_us = next(iter(times.values()))
+    if time_us is None:
+        return f"{wording.factor(suggestion.speedup)} faster ({suggestion.provenance}) when suggested"
+    factor = wording.factor(suggestion.speedup)
+    return f"{wording.time_us(time_us)} {suggestion.provenance} when suggested · {factor} faster"
+
+
 def verified(suggestion: Suggestion) -> str:
     """Return `4.26x faster (predicted), verified on 9 inputs`."""
     verdict = suggestion.trial.verdict

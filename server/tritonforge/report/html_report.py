@@ -56,9 +56,16 @@ def report_html(
     body += [] if alone else [f"<h1>{escape(name)}</h1>"]
     body += [f'<p class="next" role="note">{escape(note)}</p>' for note in notes]
     for index, report in enumerate(_limited(reports)):
-        body += _kernel(report, index, render, heading="h1" if alone else "h2")
+        parts = _kernel(report, index, render, heading="h1" if alone else "h2")
+        body += map(_raised, parts) if alone else parts
     body.append(f'<p class="muted">TritonForge {escape(version)}</p>\n</main>')
     return "\n".join([*_head(name), *body, f"<script>{_script()}</script>\n</body>\n</html>", ""])
+
+
+def _raised(part: str) -> str:
+    """Make headings of the third level ones of the second, for a page whose first is the kernel's: none is left out."""
+    # No text has such signs: they are escaped.
+    return part.replace("<h3", '<h2 class="part"').replace("</h3>", "</h2>")
 
 
 @cache

@@ -14,7 +14,7 @@ body { margin: 0 auto; max-width: 76rem; padding: 1.5rem 1rem 4rem; background: 
   font: 15px/1.5 system-ui, "Segoe UI", sans-serif; }
 h1 { font-size: 1.5rem; margin: 0 0 .25rem; }
 h2 { font-size: 1.15rem; margin: 0; }
-h3 { font-size: .95rem; margin: 1.25rem 0 .4rem; }
+h3, h2.part { font-size: .95rem; margin: 1.25rem 0 .4rem; }
 a { color: var(--link); }
 code, pre, .source, .mono { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: .86em; }
 .muted { color: var(--muted); }

@@ -174,6 +174,14 @@ class Store:
         """Return what `pin` was given last; empty when nothing is pinned."""
         return self._one(tuple[str, ...], _PIN, _subject(file, kernel)) or ()
 
+    def turn_down(self, file: str, kernel: str, diff_hash: str) -> None:
+        """Remember that a person does not want a suggestion for `kernel` of `file`, by the `text_hash` of its diff."""
+        self._put("turned-down", _subject(file, kernel), (diff_hash,))
+
+    def turned_down(self, file: str, kernel: str) -> tuple[str, ...]:
+        """Return the `text_hash` of the diff that was turned down last, if one was."""
+        return self._one(tuple[str, ...], "turned-down", _subject(file, kernel)) or ()
+
     def put_compiled(self, key: str, compiled: CompiledCall) -> None:
         """Keep `compiled` under a `keys.compiled_key`."""
         self._put("compiled", key, compiled)
