@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import libcst as cst
 
@@ -29,6 +29,12 @@ from tritonforge.rewrite.structural.edits import minimal_edits
 @lru_cache(maxsize=8)
 def _parsed(text: str) -> cst.Module:
     return cst.parse_module(text)
+
+
+@lru_cache(maxsize=8)
+def _is_kept(text: str) -> bool:
+    """Tell whether the syntax tree of a text gives it back as it is; writing it out takes as long as parsing."""
+    return _parsed(text).code == text
 
 
 @lru_cache(maxsize=8)
@@ -62,7 +68,7 @@ class KernelText:
             self.module = _parsed(self.text)
         except (SyntaxError, cst.ParserSyntaxError) as error:
             raise Refused(f"{self.file} cannot be parsed") from error
-        if self.module.code != self.text:
+        if not _is_kept(self.text):
             raise Refused(f"{self.file} has line endings that cannot be kept")
         self.function = self._function()
         self.tl = _alias(self.text, "triton.language")
@@ -123,7 +129,7 @@ class KernelText:
 
     # Names and code.
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """Every name that the kernel uses or the module's own code has."""
         module = self.own_scopes.tree
