@@ -8,8 +8,12 @@ from tritonforge.analysis import analyze
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.launch import CallSite, Config, Launch, Problem, Scalar
 from tritonforge.domain.source import apply_edits
+from tritonforge.optimize.search import Attempt, Search
+from tritonforge.rewrite import edits_between, rewrite_launch
 from tritonforge.rewrite.protocol import Refusal
+from tritonforge.rewrite.rules.autotune_entry import config_first
 from tritonforge.rewrite.rules.autotuned import autotuned
+from tritonforge.workload.subject import Subject
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCALE = """\
@@ -97,3 +101,56 @@ def test_what_a_tuner_cannot_choose_safely_is_refused(text, reason):
     found = form(text, {"BLOCK": 1024}, {"BLOCK": 256})
     assert isinstance(found, Refusal)
     assert reason in found.reason
+
+
+TUNED = SCALE.replace(
+    "@triton.jit",
+    '@triton.autotune(\n    configs=[\n        triton.Config({"BLOCK": 64}),  # small\n'
+    '        triton.Config({"BLOCK": 512}, num_warps=8),\n    ],\n    key=["n"],\n)\n@triton.jit',
+).replace("x, o, x.numel(), BLOCK=256, num_warps=4", "x, o, x.numel()")
+
+
+def test_a_config_of_a_list_can_be_made_its_first_and_back():
+    (kernel,) = analyze(TUNED, "k.py").kernels
+    text = config_first(kernel, TUNED, 1)
+    (swapped,) = analyze(text, "k.py").kernels
+    assert [dict(c.constexprs)["BLOCK"] for c in swapped.autotune.configs] == ["512", "64"]
+    assert config_first(swapped, text, 1) == TUNED
+    assert config_first(kernel, TUNED, 0) is config_first(kernel, TUNED, 2) is None
+    computed = TUNED.replace("configs=[", "configs=list_of()[")
+    assert config_first(analyze(computed, "k.py").kernels[0], computed, 1) is None
+
+
+def test_without_measuring_a_rewrite_is_judged_with_the_configuration_that_the_original_is_judged_by():
+    """Else the original's own tuning would be credited to it; what sets launch parameters brings its own."""
+    (kernel,) = analyze(TUNED, "k.py").kernels
+    subject = Subject("/w", "k.py", TUNED, kernel)
+    search = Search(subject, None, None, [], 1.0, 0.0, lambda _: None)
+    made = TUNED.replace("2 * tl.load", "2.0 * tl.load")
+    plain = Attempt(Candidate("floats", edits_between("k.py", TUNED, made), (("floats", ()),)), made)
+    tuned = Attempt(Candidate("BLOCK=128", (), (("launch-parameters", (("BLOCK", "128"),)),)), made)
+    assert dict(search.judged_program(plain).overlays)["k.py"] == made
+    search.config = 1
+    text = dict(search.judged_program(plain).overlays)["k.py"]
+    assert text == config_first(kernel, made, 1)
+    assert text.index("512") < text.index("64")
+    assert dict(search.judged_program(tuned).overlays)["k.py"] == dict(search.program(tuned).overlays)["k.py"] == made
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("tl.atomic_add(o_ptr + i, 1.0, mask=i < n)", "it adds to o_ptr"),
+        ("tl.store(x_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=i < n)", "it adds to x_ptr"),
+    ],
+)
+def test_a_kernel_whose_runs_add_up_is_given_no_second_config(body, reason):
+    text = TUNED.replace('        triton.Config({"BLOCK": 512}, num_warps=8),\n', "")
+    text = text.replace("tl.store(o_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=i < n)", body)
+    (kernel,) = analyze(text, "k.py").kernels
+    outcome = rewrite_launch(kernel, {"k.py": text}, {"BLOCK": 1024})
+    assert isinstance(outcome, Refusal)
+    assert reason in outcome.reason
+    restored = text.replace('key=["n"]', 'key=["n"], restore_value=["o_ptr", "x_ptr"]')
+    (kernel,) = analyze(restored, "k.py").kernels
+    assert isinstance(rewrite_launch(kernel, {"k.py": restored}, {"BLOCK": 1024}), Candidate)

@@ -11,6 +11,7 @@ from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.results import OptimizeResult
+from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
 from tritonforge.optimize.choosing import Round, simplest_first
 from tritonforge.optimize.memory import BUDGET_SPENT, INTERRUPTED, Memory
@@ -29,6 +30,7 @@ from tritonforge.optimize.steps import (
 from tritonforge.optimize.thinking import Thinking, promises
 from tritonforge.profiling.measuring import SEARCH_SAMPLES, Samples
 from tritonforge.rewrite import Engine, Thinker
+from tritonforge.rewrite.rules.autotune_entry import config_first
 from tritonforge.store import Store
 from tritonforge.verify import Gate
 from tritonforge.workload.subject import Subject
@@ -36,6 +38,8 @@ from tritonforge.workload.subject import Subject
 AT_ROOFLINE = 0.95
 ROOFLINE = "the kernel is at its roofline"
 MAX_ROUNDS = 4
+MOST_CONFIGS = 12
+"""Of an autotuner's list that are compiled to find its best without a GPU."""
 
 
 async def optimize(
@@ -184,12 +188,37 @@ async def time_original(search: Search) -> str:
             original.settle(samples, search.judge)
             search.note_doubts(original)
             original.assessed = ranked(original.assessed, subject.kernel, subject.pinned)
-    elif any(a.prediction is None for a in original.assessed):
+    else:
+        await _best_config(search)
+    if not search.measured and any(a.prediction is None for a in original.assessed):
         search.note(f"No time can be predicted for {search.session.arch}; choose a target with a GPU to measure on.")
         problem = "no time can be predicted here"
     search.findings = diagnose(subject.kernel, [a.case for a in original.assessed])
     search.note_bottleneck(original)
     return problem
+
+
+async def _best_config(search: Search) -> None:
+    """Judge a tuned original by the config of its list that is predicted to be fastest: its autotuner would find it."""
+    subject, original = search.subject, search.original
+    tuner = subject.kernel.autotune
+    for index in range(1, min(len(tuner.configs), MOST_CONFIGS) if tuner is not None else 0):
+        text = config_first(subject.kernel, subject.text, index)
+        kernel = search.kernel_in(text) if text is not None else None
+        if text is None or kernel is None:
+            return
+        search.say("assess", f"compiling config {index + 1} of {subject.kernel.name}")
+        try:
+            assessed = await assess(
+                search.session, subject.program(text), kernel, subject.calls, search.judge, pinned=subject.pinned
+            )
+        except JobError:
+            continue
+        rival = Attempt(original.candidate, subject.text, assessed)
+        if rival.compile_error is None and rival.time_us(measured=False) < original.time_us(measured=False):
+            original.assessed, search.config = assessed, index
+    if search.config and tuner is not None:
+        search.note(f"The original is judged by the best of its configs as predicted, number {search.config + 1}.")
 
 
 async def _round(search: Search, gate: Gate) -> str:

@@ -27,6 +27,7 @@ from tritonforge.prediction import disagreement
 from tritonforge.profiling.measuring import Samples
 from tritonforge.profiling.statistics import summarise
 from tritonforge.rewrite import Engine, Thinker
+from tritonforge.rewrite.rules.autotune_entry import config_first
 from tritonforge.rewrite.rules.launch_parameters import NAME
 from tritonforge.store.tried import Outcome, TriedVersion
 from tritonforge.workload.subject import Subject
@@ -165,6 +166,8 @@ class Search:
     thinkers: Sequence[Thinker] = ()
     declined: list[Trial] = field(default_factory=list)
     """What engines proposed and nothing could be made of."""
+    config: int = 0
+    """Which config of the original's autotuner is predicted to be its fastest; 0 where its times are measured."""
     memory: Memory | None = None
     """What earlier runs found out, where anything is kept between runs."""
 
@@ -220,6 +223,18 @@ class Search:
     def program(self, attempt: Attempt) -> Program:
         """Return the program that loads `attempt`."""
         return self.subject.program(attempt.text, attempt.candidate.edits)
+
+    def judged_program(self, attempt: Attempt) -> Program:
+        """Return the program that `attempt` is predicted on.
+
+        Without measuring, an autotuner's first config runs: for what sets no launch parameters that is the original's
+        best one, so that its own tuning is not credited to a rewrite.
+        """
+        kernel = None
+        if self.config and not any(name == LAUNCH_PARAMETERS for name, _ in attempt.candidate.rewrites):
+            kernel = self.kernel_in(attempt.text)
+        text = config_first(kernel, attempt.text, self.config) if kernel is not None else None
+        return self.program(attempt) if text is None else self.subject.program(text, attempt.candidate.edits)
 
     def kernel_in(self, text: str) -> Kernel | None:
         """Find the subject's kernel in an edited text: same name, same place among kernels of that name."""

@@ -107,7 +107,7 @@ async def _compile(search: Search, attempt: Attempt, stop_at: float) -> None:
         async with asyncio.timeout(left) as limit:
             attempt.assessed = await assess(
                 search.session,
-                search.program(attempt),
+                search.judged_program(attempt),
                 kernel,
                 search.subject.calls,
                 search.judge,

@@ -8,10 +8,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from tritonforge.domain.source import Edit
+from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.source import Edit, apply_edits
 from tritonforge.rewrite.rules.keyword_arguments import prepend_item
-from tritonforge.rewrite.rules.launch_values import OPTIONS, Refused, called_name, integer
-from tritonforge.rewrite.scopes import Scopes
+from tritonforge.rewrite.rules.launch_values import OPTIONS, Refused, called_name, integer, kernel_function
+from tritonforge.rewrite.scopes import Scopes, read
 from tritonforge.rewrite.text import Source
 
 
@@ -47,6 +48,22 @@ def add_config(
     body = ", ".join(f'"{k}": {v}' for k, v in tiles.items())
     tail = "".join(f", {k}={v}" for k, v in options.items())
     return (prepend_item(source, configs.elts, f"{called}({{{body}}}{tail})"),)
+
+
+def config_first(kernel: Kernel, text: str, index: int) -> str | None:
+    """Return the text of the kernel's file with config `index` of its list in the first one's place, and back.
+
+    None where the list is not written out for this kernel alone.
+    """
+    try:
+        source, scopes = read(kernel.file, text)
+        configs = _list_of(scopes, kernel_function(scopes, kernel)).elts
+    except (Refused, SyntaxError):
+        return None
+    if not 0 < index < len(configs):
+        return None
+    first, other = source.segment(configs[0]), source.segment(configs[index])
+    return apply_edits(text, (source.replace(configs[0], other), source.replace(configs[index], first)))
 
 
 def _list_of(scopes: Scopes, function: ast.FunctionDef | None) -> ast.List:
