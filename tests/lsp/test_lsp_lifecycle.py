@@ -109,7 +109,9 @@ def test_nothing_is_left_when_the_process_that_started_it_is_killed(start, folde
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, cwd=folder)
     pid = int(parent.stdout.readline())
     inherited = os.open(f"/proc/{pid}/fd/0", os.O_WRONLY)
-    time.sleep(1.5)
+    until = time.monotonic() + 60
+    while len(list(Path(f"/proc/{pid}/task").iterdir())) == 1 and time.monotonic() < until:
+        time.sleep(0.05)  # the thread that looks for the parent is the first
     parent.kill()
     parent.wait()
     parent.stdout.close()

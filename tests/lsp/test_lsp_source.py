@@ -137,9 +137,38 @@ def test_a_wrong_setting_is_said_once_and_the_default_used(start, folder):
     for _ in range(3):
         assert client.pull(uri)["items"]
         client.change(uri, client.texts[uri] + "\n")
-    said = client.messages()
+    # What stands in a file comes with a button that leads there.
+    client.until(lambda: len(client.all("window/showMessageRequest")) == 2)
+    asked = client.all("window/showMessageRequest")
+    assert all(p["type"] == 2 and [a["title"] for a in p["actions"]] == ["Open Settings"] for p in asked)
+    said = [*client.messages(), *(p["message"] for p in asked)]
     for wanted in ("tritonforge.toml:1", "Did you mean 'select'?", "Did you mean 'ignore'?", "target must be a name"):
         assert len([m for m in said if wanted in m]) == 1, said
+
+
+def test_the_button_of_a_wrong_setting_leads_to_its_line(start, folder):
+    (folder / "tritonforge.toml").write_text("ignore = []\nselekt = []\n")
+    client = start()
+    client.answers |= {
+        "window/showMessageRequest": lambda params: params["actions"][0],
+        "window/showDocument": {"success": True},
+    }
+    client.pull(client.open("matmul.py"))
+    shown = client.wait(lambda m, p: m == "window/showDocument")
+    assert shown["uri"] == client.uri("tritonforge.toml")
+    assert shown["selection"]["start"] == {"line": 1, "character": 0}
+
+
+def test_a_client_that_shows_plain_text_only_gets_that(start):
+    client = start(capabilities=capabilities(textDocument__hover__contentFormat=["plaintext"]))
+    uri = client.open("matmul.py")
+    about = {"textDocument": {"uri": uri}, "position": {"line": 11, "character": 8}}
+    assert client.request("textDocument/hover", about)["contents"]["kind"] == "plaintext"
+    assert "matmul_kernel: 1 loop, 2 loads, 1 store" in client.hover(uri, 11, 8)
+    finding = client.hover(uri, 32, 20)
+    assert finding.startswith("TF203 tile-too-small: ")
+    assert ", source\n" in f"{finding}\n"
+    assert not set("|*`") & set(finding)
 
 
 def test_hover_on_the_name_shows_the_shape_of_the_kernel_where_defined_and_where_launched(start):

@@ -28,6 +28,8 @@ class Abilities:
     action_literals: bool = False
     watches_files: bool = False
     shows_documents: bool = False
+    reads_markdown: bool = True
+    """Whether hovers may be Markdown; a client that does not say has always taken it."""
 
     @classmethod
     def of(cls, said: types.ClientCapabilities) -> Abilities:
@@ -37,7 +39,9 @@ class Abilities:
             return bool(get_capability(said, path, False))
 
         resolvable = get_capability(said, "text_document.code_action.resolve_support.properties", ())
+        formats = get_capability(said, "text_document.hover.content_format", None)
         return cls(
+            reads_markdown=not formats or types.MarkupKind.Markdown in formats,
             pulls_diagnostics=get_capability(said, "text_document.diagnostic", None) is not None,
             refreshes_diagnostics=has("workspace.diagnostics.refresh_support"),
             refreshes_lenses=has("workspace.code_lens.refresh_support"),
@@ -71,10 +75,10 @@ class Client:
         """Show a sentence about something that did not work."""
         self.say(sentence, types.MessageType.Warning)
 
-    async def ask(self, question: str, *answers: str) -> str | None:
+    async def ask(self, question: str, *answers: str, kind: types.MessageType = types.MessageType.Info) -> str | None:
         """Show a question with buttons, and return the one that was chosen; None when none was."""
         params = types.ShowMessageRequestParams(
-            types.MessageType.Info, _capital(question), [types.MessageActionItem(answer) for answer in answers]
+            kind, _capital(question), [types.MessageActionItem(answer) for answer in answers]
         )
         try:
             chosen = await self._server.window_show_message_request_async(params)
@@ -82,11 +86,15 @@ class Client:
             return None
         return chosen.title if chosen is not None else None
 
-    async def show(self, uri: str) -> None:
-        """Have the client open a document, where it can."""
+    async def show(self, uri: str, line: int | None = None) -> None:
+        """Have the client open a document, at a line (from 1) if one is given, where it can."""
+        start = types.Position(line - 1, 0) if line is not None else None
+        where = types.Range(start, start) if start is not None else None
         if self.can.shows_documents:
             try:
-                await self._server.window_show_document_async(types.ShowDocumentParams(uri, take_focus=True))
+                await self._server.window_show_document_async(
+                    types.ShowDocumentParams(uri, take_focus=True, selection=where)
+                )
             except Exception:  # noqa: BLE001 - what is not shown is still a code action
                 return
 

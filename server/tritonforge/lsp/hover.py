@@ -14,6 +14,7 @@ from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.facts import Facts, is_fresh
 from tritonforge.lsp.line_facts import line_facts
 from tritonforge.lsp.moving import moved_line
+from tritonforge.lsp.plain_text import plain
 from tritonforge.report import wording
 
 _ROWS = 8
@@ -22,8 +23,17 @@ _STALLS = 3
 _WORKING = frozenset({"selected", "not_selected"})
 
 
-def hover(snapshot: Snapshot, facts: Facts, settings: Settings, where: types.Position) -> types.Hover | None:
-    """Return what there is to say about a place, None where that is nothing."""
+def hover(
+    snapshot: Snapshot, facts: Facts, settings: Settings, where: types.Position, *, markdown: bool = True
+) -> types.Hover | None:
+    """Return what there is to say about a place, None where that is nothing; without `markdown` as plain text."""
+    found = _hover(snapshot, facts, settings, where)
+    if found is not None and not markdown and isinstance(found.contents, types.MarkupContent):
+        found.contents = types.MarkupContent(types.MarkupKind.PlainText, plain(found.contents.value))
+    return found
+
+
+def _hover(snapshot: Snapshot, facts: Facts, settings: Settings, where: types.Position) -> types.Hover | None:
     position = snapshot.positions.from_client(where)
     for kernel in snapshot.analysis.kernels:
         named = _named_at(kernel, position)

@@ -151,7 +151,8 @@ def _register_features(server: Server) -> None:
         snapshot = server.snapshot(params.text_document)
         if snapshot is None:
             return None
-        return hover.hover(snapshot, server.state.facts, server.state.settings(snapshot.root), params.position)
+        state, markdown = server.state, server.client.can.reads_markdown
+        return hover.hover(snapshot, state.facts, state.settings(snapshot.root), params.position, markdown=markdown)
 
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
     @_in_cells(server)

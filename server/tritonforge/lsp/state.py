@@ -8,9 +8,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lsprotocol import types
+
 from tritonforge.backend.facts import KernelFacts
 from tritonforge.backend.tasks import Source
 from tritonforge.config import Settings
+from tritonforge.config.settings import SettingProblem
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import Kernel
 from tritonforge.lsp.client import Client
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from tritonforge.workload.gather import FileWorkload
     from tritonforge.workload.index import Way
 
+OPEN_SETTINGS = "Open Settings"
 IDLE_S = 1.5
 """Seconds without a keystroke after which known launches are compiled."""
 END_S, CLOSING_S = 3.0, 0.4
@@ -63,7 +67,7 @@ class State:
         self.facts = Facts()
         self.kernels = KernelList()
         self.verdicts = Verdicts()
-        self.workspaces = Workspaces(self._warn_once)
+        self.workspaces = Workspaces(self._warn_of_setting)
         self._closed = ClosedFiles(self.workspaces, encoding)
         self.sessions = Sessions()
         self.reports = Reports()
@@ -320,6 +324,19 @@ class State:
         if sentence not in self._warned:
             self._warned.add(sentence)
             self.client.warn(sentence)
+
+    def _warn_of_setting(self, problem: SettingProblem, path: Path) -> None:
+        """Say what is wrong with a setting, with a button that leads there where the client can show it."""
+        sentence = str(problem)
+        if not self.client.can.shows_documents or not path.is_file():
+            self._warn_once(sentence)
+        elif sentence not in self._warned:
+            self._warned.add(sentence)
+            self.in_background(self._lead_to(sentence, path, problem.line))
+
+    async def _lead_to(self, sentence: str, path: Path, line: int | None) -> None:
+        if await self.client.ask(sentence, OPEN_SETTINGS, kind=types.MessageType.Warning) == OPEN_SETTINGS:
+            await self.client.show(path.as_uri(), line)
 
     def _later(self, what: str, uri: str, seconds: float, action: Callable[[], None]) -> None:
         before = self._timers.pop((what, uri), None)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tritonforge.config import Settings, load, workspace_name, workspace_root
+from tritonforge.config.settings import SettingProblem
 from tritonforge.config.workspace import MARKERS
 from tritonforge.domain.errors import UsageError
 from tritonforge.lsp.options import Options
@@ -16,13 +17,15 @@ from tritonforge.store.place import FILE, FOLDER
 from tritonforge.workload.index import WorkspaceIndex
 
 _SETTINGS_FILES = ("tritonforge.toml", "pyproject.toml")
+Warn = Callable[[SettingProblem, Path], None]
+"""Told what is wrong with a setting, and where its file would be: the editor's own settings have none."""
 
 
 class Workspace:
     """One root. Settings are read again when their files or the editor's settings have changed."""
 
-    def __init__(self, root: Path, warn: Callable[[str], None]) -> None:
-        """Use `warn` for one sentence about each thing that is wrong."""
+    def __init__(self, root: Path, warn: Warn) -> None:
+        """Use `warn` once for each thing that is wrong."""
         self.root = root
         self._warn = warn
         self._stamp: object = None
@@ -42,7 +45,7 @@ class Workspace:
             for problem in self._settings.problems:
                 if str(problem) not in self._told:
                     self._told.add(str(problem))
-                    self._warn(str(problem))
+                    self._warn(problem, self.root / problem.source)
         return self._settings
 
     def store(self) -> Store:
@@ -97,8 +100,8 @@ class Workspace:
 class Workspaces:
     """The workspace of every document."""
 
-    def __init__(self, warn: Callable[[str], None]) -> None:
-        """Use `warn` for sentences about settings."""
+    def __init__(self, warn: Warn) -> None:
+        """Use `warn` for what is wrong with settings."""
         self.folders: tuple[Path, ...] = ()
         self._warn = warn
         self._by_root: dict[Path, Workspace] = {}
