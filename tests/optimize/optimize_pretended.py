@@ -19,7 +19,7 @@ from tritonforge.config import Settings
 from tritonforge.diagnosis.assessment import yardstick
 from tritonforge.domain.candidate import Candidate, Verdict
 from tritonforge.domain.errors import TargetUnreachable
-from tritonforge.domain.messages import Compile, Time, TimedLaunch, TimedProgram, TimeResult
+from tritonforge.domain.messages import Compile, Time, TimedLaunch, TimedProgram, TimeFresh, TimeResult
 from tritonforge.domain.target import GpuInfo
 from tritonforge.jobs.session import open_session
 from tritonforge.optimize import loop, optimize
@@ -60,7 +60,7 @@ class PretendedGpu:
                 raise TargetUnreachable("The connection is gone.", "Try again.")
         programs = []
         for program in request.programs:
-            self.log.append((type(request).__name__, block_of(program)))
+            self.log.append(("TimeFresh" if isinstance(request, TimeFresh) else "Time", block_of(program)))
             median = self.times(dict(program.overlays)[FILE], block_of(program), request.call)
             row = tuple(median * (1 + 0.001 * (n % 3)) for n in range(request.samples))
             launches = await self._launches_of(program, request.call)

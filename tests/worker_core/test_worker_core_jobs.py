@@ -11,9 +11,21 @@ from worker_core_support import do, failure_of, find_python, is_running, job, ma
 
 from tritonforge.domain.frames import Frame, FrameParser, body_of, message, pack
 from tritonforge.domain.launch import Call
-from tritonforge.domain.messages import Compare, Compile, Failure, Limits, MeasureCeilings, Program, Time
+from tritonforge.domain.messages import (
+    Compare,
+    Compile,
+    Failure,
+    Limits,
+    LookAtGpu,
+    MeasureCeilings,
+    Program,
+    Time,
+    TimeBeside,
+    TimeFresh,
+)
 from tritonforge.domain.parts import Inbox
 from tritonforge.jobs import JobError
+from tritonforge.worker.linux import available_cores
 
 PYTHON_310 = find_python("3.10")
 PROGRAM = Program("/", "f.py")
@@ -333,6 +345,37 @@ def test_a_device_job_runs_alone_and_is_not_overtaken(tmp_path, monkeypatch):
     assert any(a[1] < b[1] < a[2] for a in others for b in others)
 
 
+def test_a_measurement_that_has_to_be_fresh_has_a_process_of_its_own():
+    async def run():
+        async with worker(lanes=2) as connected:
+            kinds = (Time, Time, TimeFresh, Time, TimeFresh)
+            return [(await connected.run(kind((PROGRAM,), CALL))).notes[0] for kind in kinds]
+
+    first, same, fresh, kept, another = asyncio.run(run())
+    assert first == same
+    assert fresh != first
+    assert kept == fresh, "whatever comes next need not be"
+    assert another not in {first, fresh}
+
+
+@pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 8 or available_cores() < 8, reason="needs 8 cores to keep some of them apart"
+)
+def test_a_measurement_that_may_runs_beside_compilations_on_cores_of_its_own(tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    monkeypatch.setenv("TRITONFORGE_TEST_LOG", str(log))
+
+    async def run():
+        async with worker(lanes=2) as connected:
+            jobs = [Compile(PROGRAM, CALL, "sm_90")] * 6 + [TimeBeside((PROGRAM,), CALL)]
+            await asyncio.gather(*(connected.run(request) for request in jobs))
+
+    asyncio.run(run())
+    spans = [(k, float(a), float(b)) for k, a, b in (line.split() for line in log.read_text().splitlines())]
+    ((_, start, end),) = (span for span in spans if span[0] == "TimeBeside")
+    assert any(a < end and start < b for kind, a, b in spans if kind == "Compile")
+
+
 def test_two_gpus_measure_at_once_and_neither_twice(tmp_path, monkeypatch):
     log = tmp_path / "log"
     monkeypatch.setenv("TRITONFORGE_TEST_LOG", str(log))
@@ -354,8 +397,8 @@ def test_two_gpus_measure_at_once_and_neither_twice(tmp_path, monkeypatch):
 def test_a_job_that_the_worker_has_no_handler_for_is_unsupported():
     async def run():
         async with worker() as connected:
-            with pytest.raises(JobError, match="cannot do Time jobs") as caught:
-                await connected.run(Time((PROGRAM,), CALL))
+            with pytest.raises(JobError, match="cannot do LookAtGpu jobs") as caught:
+                await connected.run(LookAtGpu())
             return caught.value.kind
 
     assert asyncio.run(run()) == "unsupported"

@@ -88,7 +88,9 @@ def test_cores_are_divided_only_where_half_are_left_for_compiling():
     assert own == ({4, 5}, {6, 7})
     assert rest == {0, 1, 2, 3}
     assert divided(range(7), 2) is None
-    assert divided(range(8), 1) is None
+    own, rest = divided(range(8), 1)
+    assert (own, rest) == ((frozenset({6, 7}),), frozenset(range(6)))
+    assert divided(range(7), 1) is None, "with few cores one GPU is measured on while nothing else runs"
 
 
 @pytest.mark.parametrize(

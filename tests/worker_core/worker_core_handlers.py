@@ -20,6 +20,10 @@ from tritonforge.domain.messages import (
     MeasureCeilings,
     Record,
     RecordResult,
+    Time,
+    TimeBeside,
+    TimeFresh,
+    TimeResult,
 )
 from tritonforge.domain.profile import Ceilings
 from tritonforge.domain.target import WorkerInfo
@@ -210,6 +214,9 @@ def on_device(request, context):
 HANDLERS = {
     CompareOnDevice: on_device,
     Record: record,
+    Time: lambda request, context: TimeResult((), (str(os.getpid()),)),
+    TimeFresh: lambda request, context: TimeResult((), (str(os.getpid()),)),
+    TimeBeside: timed(lambda request, context: (time.sleep(0.15), TimeResult(()))[1]),
     Compile: timed(lambda request, context: (time.sleep(0.15), CompileResult(()))[1]),
     Compare: lambda request, context: CompareResult(()) if os.environ.get("TRITON_INTERPRET") == "1" else None,
     MeasureCeilings: timed(lambda request, context: (time.sleep(0.1), Ceilings(placed(), 1.0, {}, 1.0))[1]),

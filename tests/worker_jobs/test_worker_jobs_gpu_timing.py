@@ -41,6 +41,22 @@ def negate(x, BLOCK: tl.constexpr):
 def run(x):
     negate[(x.numel() // 256,)](x, BLOCK=256)
 """
+COPIED = """
+import torch, triton
+import triton.language as tl
+@triton.jit
+def negate(x, y, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, -tl.load(x + i))
+@triton.jit
+def other(x, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + i, tl.load(x + i) + 1)
+def run(x):
+    y = torch.empty_like(x)
+    negate[(x.numel() // 1024,)](x, y, BLOCK=1024)
+    return y
+"""
 HUNGRY = """
 import torch
 def run(x):
@@ -102,6 +118,33 @@ def test_one_kernel_under_two_programs_is_not_called_different(compile_lane, exa
     ratio, interval = ratio_interval(before, after)
     print(size, ratio, interval, result.notes)  # noqa: T201 - evidence
     assert verdict(interval) == "same" or abs(ratio - 1) < 0.03
+
+
+@pytest.mark.parametrize(
+    "more", ["x = x.clone()", "other[(x.numel() // 1024,)](x, BLOCK=1024)"], ids=["a copy", "another kernel"]
+)
+def test_the_time_of_whole_calls_has_what_host_code_does_beside_the_kernel(compile_lane, tmp_path, more):
+    for name, text in (("plain", COPIED), ("more", COPIED.replace("    y = torch", f"    {more}\n    y = torch"))):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "k.py").write_text(text)
+    programs = tuple(Program(str(tmp_path / name), "k.py") for name in ("plain", "more"))
+    call = Call("c", "k.py", "run", (tensor(1 << 26),))
+    result = compile_lane.do(Time(programs, call, ("negate",), samples=30, whole=True))
+    kernels = [statistics.median(p.launches[0].samples) for p in result.programs]
+    wholes = [statistics.median(p.whole) for p in result.programs]
+    print(more, kernels, wholes, result.notes)  # noqa: T201 - evidence
+    assert kernels[1] == pytest.approx(kernels[0], rel=0.03), "the kernel is the same"
+    assert wholes[0] == pytest.approx(kernels[0], rel=0.05, abs=8.0)
+    assert wholes[1] - wholes[0] > 0.5 * kernels[0], "the other work moves as many bytes"
+
+
+def test_whole_calls_that_raise_when_repeated_are_said_and_cost_nothing_else(compile_lane, tmp_path):
+    once = COPIED.replace("def run(x):\n", "RUNS = []\ndef run(x):\n    RUNS.append(1)\n    assert len(RUNS) < 4\n")
+    call = Call("c", "k.py", "run", (tensor(1 << 20),))
+    result = compile_lane.do(Time((written(tmp_path, once),), call, ("negate",), samples=5, whole=True))
+    assert result.programs[0].launches[0].samples
+    assert result.programs[0].whole == ()
+    assert any("whole calls could not be timed: AssertionError" in note for note in result.notes)
 
 
 def test_a_launch_that_undoes_itself_when_repeated_is_restored_too(compile_lane, tmp_path):

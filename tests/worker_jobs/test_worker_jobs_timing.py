@@ -183,6 +183,29 @@ def test_a_spent_budget_still_gives_five_rounds():
     assert len(rounds(Stream(), launches("a"), until=0.0).kept) == 5
 
 
+class EmptyStream(Stream):
+    def empty_readings(self) -> list[float]:
+        return [0.25]
+
+
+def whole(stream, calls, wanted=20):
+    from tritonforge.worker.timing.whole import time_calls
+
+    return time_calls(stream, Healthy(), calls, wanted=wanted, until=float("inf"))
+
+
+def test_whole_calls_are_timed_once_the_gpu_waits_long_enough_for_their_host_code():
+    stream, calls = EmptyStream(patience_needed=3), launches("a", "b")
+    assert whole(stream, calls) == [(0.75,) * 20, (1.75,) * 20]
+    assert stream.patience == 3
+    assert calls[0].reset_count[0] >= 20, "what a call changes is put back before each"
+
+
+def test_a_call_that_waits_for_the_gpu_is_timed_with_its_host_code():
+    stream = EmptyStream(patience_needed=10**6)
+    assert whole(stream, launches("a")) == [(49.75,) * 20]
+
+
 def test_collecting_garbage_is_off_while_measuring_and_on_again_afterwards():
     import gc
     import sys

@@ -355,6 +355,13 @@ class TimeFresh(Time):
 
 
 @dataclass(frozen=True)
+class TimeBeside(Time):
+    """As `Time`, beside jobs that compile, where the machine has cores enough to keep both apart; else alone, too."""
+
+    beside: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
 class CountResult:
     """What a profiler said of the launches of one call.
 
@@ -533,6 +540,7 @@ JOBS: dict[str, type] = {
         CompareOnDevice,
         Time,
         TimeFresh,
+        TimeBeside,
         Count,
         MeasureCeilings,
         Describe,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from tritonforge.optimize import constraints
+from tritonforge.optimize.fairness import charged
 from tritonforge.optimize.guide import Guide
 from tritonforge.optimize.points import points_of
 from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, BudgetSpent, Search
@@ -121,7 +122,7 @@ class Round:
                 self.below_noise = True
                 break
             search.say("measure", f"{len(batch)} candidates side by side", len(done), most)
-            if not await _timed(search, batch, RUNGS[0]):
+            if not await _timed(search, batch, RUNGS[0], beside=True):
                 break
             for attempt in batch:
                 if attempt.trial is not None:
@@ -162,7 +163,8 @@ async def halve(search: Search, attempts: Sequence[Attempt]) -> None:
         if len(alive) < 2 or search.left_s <= 0:
             return
         search.say("measure", f"{len(alive)} candidates that may be the best")
-        if not await _timed(search, alive, samples):
+        # Nothing compiles any more; and what host code adds is seen before a version is verified for nothing.
+        if not await _timed(search, alive, samples, whole=True):
             return
         alive = [one for one in alive if one.trial is None]
 
@@ -188,10 +190,12 @@ def simplest_first(attempts: Sequence[Attempt], *, measured: bool) -> list[Attem
     return [*first, *(one for one in ranked if id(one) not in placed)]
 
 
-async def _timed(search: Search, batch: Sequence[Attempt], samples: int) -> bool:
+async def _timed(
+    search: Search, batch: Sequence[Attempt], samples: int, *, beside: bool = False, whole: bool = False
+) -> bool:
     """Measure `batch` beside the original; tells whether there was the time for it."""
     try:
-        before, *results = await time_side_by_side(search, batch, samples=samples)
+        before, *results = await time_side_by_side(search, batch, samples=samples, beside=beside, whole=whole)
     except BudgetSpent:
         for attempt in batch:
             if attempt.samples is None:
@@ -207,6 +211,7 @@ def settle(search: Search, attempt: Attempt, before: Samples, after: Samples) ->
     if before.error or after.error:
         search.drop(attempt, after.error or before.error or "", "failed" if after.error else "unfinished")
         return
+    after, _ = charged(before, after)
     attempt.settle(after, search.judge)
     speedup, interval = ratio_interval(before.total(), after.total())
     attempt.speedup = (speedup, *interval)

@@ -131,11 +131,18 @@ async def _compile(search: Search, attempt: Attempt, stop_at: float) -> None:
 
 
 async def time_side_by_side(
-    search: Search, attempts: Sequence[Attempt], *, samples: int, whole: bool = False, fresh: bool = False
+    search: Search,
+    attempts: Sequence[Attempt],
+    *,
+    samples: int,
+    whole: bool = False,
+    fresh: bool = False,
+    beside: bool = False,
 ) -> tuple[Samples, ...]:
     """Measure the original and `attempts` interleaved; returns their samples, the original's first.
 
-    `whole`: measure whole calls, too, with all that their host code has the GPU do; `fresh`: in a new process.
+    `whole`: measure whole calls, too, with all that their host code has the GPU do; `fresh`: in a new process;
+    `beside`: while others compile.
 
     Raises:
         BudgetSpent: when the budget ends before.
@@ -152,6 +159,7 @@ async def time_side_by_side(
             budget_s=max(5.0, min(20.0, search.left_s)),
             whole=whole,
             fresh=fresh,
+            beside=beside,
         ),
         # What the original takes is asked first, and without it there is nothing to tell.
         least_s=_ORIGINAL_S if not attempts else 0.0,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tritonforge.domain.launch import Call, RecordedLaunch
-from tritonforge.domain.messages import Limits, Program, Time, TimedProgram, TimeFresh, TimeResult
+from tritonforge.domain.messages import Limits, Program, Time, TimeBeside, TimedProgram, TimeFresh, TimeResult
 from tritonforge.jobs import JobError, Worker
 from tritonforge.profiling.statistics import outliers
 
@@ -54,6 +54,7 @@ async def measure(
     budget_s: float,
     whole: bool = False,
     fresh: bool = False,
+    beside: bool = False,
 ) -> tuple[tuple[Samples, ...], tuple[str, ...]]:
     """Time the launches of `kernel` that every call makes under each program; the first program is the baseline.
 
@@ -70,6 +71,7 @@ async def measure(
         budget_s: seconds for all of it; fewer samples are taken when they would not fit.
         whole: time whole calls, too.
         fresh: in a process that has measured nothing before.
+        beside: while other jobs compile, where the machine has cores enough for both.
 
     Returns:
         One `Samples` for each program, in order, and notes on what disturbed the measurement.
@@ -81,10 +83,11 @@ async def measure(
     errors: list[str | None] = [None] * len(programs)
     notes: list[str] = []
     wholes: list[list[tuple[float, ...]]] = [[] for _ in programs]
-    kind = TimeFresh if fresh else Time
+    usual = TimeBeside if beside else Time
+    kind = TimeFresh if fresh else usual
     for call in calls:
         request = kind(tuple(programs), call, (kernel,), samples, budget_s / max(len(calls), 1), whole=whole)
-        kind = Time  # of one measurement, the first call has a process made
+        kind = usual  # of one measurement, the first call has a process made
         result = await _timed(worker, request)
         notes += [note for note in (*result.notes, *_about_outliers(result)) if note not in notes]
         ids = [identify(one.launch) for one in result.programs[0].launches]

@@ -1,4 +1,4 @@
-"""Who runs on which cores and which GPU, where several GPUs of a machine are measured on at once."""
+"""Who runs on which cores and which GPU, where a machine measures on several GPUs, or while it compiles."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Collection, MutableMapping
 
 _PER_GPU = 2
 """Cores of a lane that measures: one for the code that launches, one for the driver's threads."""
+_LEAST_FOR_ONE = 8
+"""Cores below which a single GPU is measured on alone: what compiles would lose too many of them."""
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
@@ -16,7 +18,7 @@ def divided(cores: Collection[int], gpus: int) -> tuple[tuple[frozenset[int], ..
 
     Half of the cores, at least, stay for compiling and interpreting, which takes most of the time of a search.
     """
-    if gpus < 2 or len(cores) < 2 * _PER_GPU * gpus:
+    if gpus < 1 or len(cores) < max(_LEAST_FOR_ONE, 2 * _PER_GPU * gpus):
         return None
     listed = sorted(cores)
     rest = len(listed) - _PER_GPU * gpus

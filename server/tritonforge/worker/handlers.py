@@ -18,6 +18,7 @@ from tritonforge.domain.messages import (
     Record,
     Sanitize,
     Time,
+    TimeBeside,
     TimeFresh,
     Watch,
 )
@@ -74,6 +75,7 @@ HANDLERS: dict[type, Callable[[Any, JobContext], Any]] = {
     CompareOnDevice: _late("on_device", "compare_on_device"),
     Time: _late("timing.job", "time_programs"),
     TimeFresh: _late("timing.job", "time_programs"),
+    TimeBeside: _late("timing.job", "time_programs"),
     Count: _late("counting", "count"),
     Sanitize: _late("sanitizing", "sanitize"),
     MeasureCeilings: _late("ceilings", "measure_ceilings"),

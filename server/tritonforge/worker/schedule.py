@@ -17,7 +17,8 @@ class Job:
     """A request that was accepted: bounds in seconds and bytes; lower `priority` first, then lower `order`.
 
     `gpu` and `gpus`: the GPU that a device job runs on, and how many of the machine's share the client's work; None and
-    1 where it knows of one alone. `fresh`: it is done by a process that has done nothing before.
+    1 where it knows of one alone. `fresh`: it is done by a process that has done nothing before. `beside`: it may be
+    done while others compile, on cores of its own.
     """
 
     id: int
@@ -31,6 +32,7 @@ class Job:
     gpu: int | None = None
     gpus: int = 1
     fresh: bool = False
+    beside: bool = False
 
 
 def read_job(frame: Frame, order: int) -> Job | Failure:
@@ -45,8 +47,8 @@ def read_job(frame: Frame, order: int) -> Job | Failure:
     priority = frame.header.get("priority", 0)
     gpu, gpus = _gpu(frame.header.get("gpu")) if kind.lane == "device" else (None, 1)
     priority = priority if isinstance(priority, int) else 0
-    fresh = bool(getattr(kind, "fresh", False))
-    return Job(number, name, kind.lane, seconds, memory, frame, priority, order, gpu, gpus, fresh)
+    fresh, beside = (bool(getattr(kind, name, False)) for name in ("fresh", "beside"))
+    return Job(number, name, kind.lane, seconds, memory, frame, priority, order, gpu, gpus, fresh, beside)
 
 
 def _gpu(said: object) -> tuple[int | None, int]:

@@ -184,7 +184,7 @@ class Supervisor:
         if isinstance(job, Failure):
             self._fail(frame.header.get("id"), job)
         else:
-            if job.gpus > 1 and self._apart is None:
+            if (job.gpus > 1 or job.beside) and self._apart is None:
                 self._set_apart(job.gpus)
             self._waiting = in_turn([*self._waiting, job])
 

@@ -61,7 +61,8 @@ def whole_calls(programs: Sequence[Program], request: Time) -> tuple[list[tuple[
         return none, ()
     try:
         calls = [_whole(program, request) for program in programs]
-        return _timed(calls, request.samples, time.perf_counter() + max(_LEAST_S, _SHARE * request.budget_s)), ()
+        until = time.perf_counter() + max(_LEAST_S, _SHARE * request.budget_s)
+        return time_calls(Bench(), Health(), calls, wanted=request.samples, until=until), ()
     except (Exception, SystemExit) as error:
         if is_cuda_error(error):
             raise JobFailed("cuda-error", f"A program broke the GPU's context: {said(error)}") from error
@@ -85,8 +86,10 @@ def _whole(program: Program, request: Time) -> WholeCall:
     return WholeCall(start, changed_among(before))
 
 
-def _timed(calls: Sequence[WholeCall], wanted: int, until: float) -> list[tuple[float, ...]]:
-    bench = Bench()
+def time_calls(
+    bench: Bench, health: Health, calls: Sequence[WholeCall], *, wanted: int, until: float
+) -> list[tuple[float, ...]]:
+    """Take `wanted` rounds of samples of every call, fewer when it is past `until` (by `time.perf_counter`)."""
     with undisturbed():
         warm_up(bench, calls)
         empty = statistics.median(bench.empty_readings())
@@ -99,7 +102,7 @@ def _timed(calls: Sequence[WholeCall], wanted: int, until: float) -> list[tuple[
             bench.wait_longer()
         # A call that waits for the GPU itself is always late: its host's time is part of it, for every version alike.
         taken = take_rounds(
-            bench, Health(), calls, [1] * len(calls),
+            bench, health, calls, [1] * len(calls),
             wanted=wanted, until=until, strict=False,
             around=lambda _: nullcontext(), on_round=lambda _: None,
         )  # fmt: skip
