@@ -41,6 +41,7 @@ CALLS = {
     "split_decode": ("decode", "q=fp32[1, 16] k=fp32[1, 40, 16] v=fp32[1, 40, 16]"),
     "private_rows": ("gradient", "dy=fp32[9, 12] x=fp32[9, 12]"),
     "persistent_rows": ("norm", "x=fp32[2, 5, 20] w=fp32[20]"),
+    "chunked_gated": ("recurrence", "x=fp32[1, 40, 12] g=fp32[1, 40, 12]"),
     "blocks_matmul": ("matmul", "a=fp16[40, 32] b=fp16[32, 48]"),
     "deferred_mean": ("mean", "x=fp32[3, 70]"),
     "reciprocal_softmax": ("softmax", "x=fp32[3, 40]"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tritonforge.rewrite.structural.causal_split import CausalSplit
+from tritonforge.rewrite.structural.chunked_recurrence import ChunkedRecurrence
 from tritonforge.rewrite.structural.column_loop import ColumnLoop
 from tritonforge.rewrite.structural.constexpr_size import ConstexprSize
 from tritonforge.rewrite.structural.dot_accumulator import DotAccumulator
@@ -55,6 +56,7 @@ REWRITES: tuple[Structural, ...] = (
     PrivateSums(),
     *LOOPS_AND_ARITHMETIC,
     Persistent(),
+    ChunkedRecurrence(),
 )
 """Every structural rewrite, in the order in which they are tried when nothing is known of the bottleneck."""
 

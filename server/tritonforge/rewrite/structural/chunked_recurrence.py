@@ -1,0 +1,410 @@
+"""A linear recurrence step by step as one in chunks: many steps are loaded at once, and a scan puts them together.
+
+`h = a h + b` of consecutive steps is again of that form: first `a₁, b₁`, then `a₂, b₂` is `a₂ a₁, a₂ b₁ + b₂`
+(Blelloch, "Prefix sums and their applications", 1990), which `tl.associative_scan` does for a chunk in a logarithm of
+its steps. A running sum (`a = 1`) is a `tl.cumsum`. Products of many `a` may leave the range of fp32 where one step
+after the other does not; so a chunk in which they could, or whose states are not finite, is done step by step as
+before.
+
+Time becomes a column `[CHUNK, 1]` in front of the channels, and Triton's broadcasting does the rest, so addresses and
+arithmetic stay as they are written.
+
+Preconditions: a loop `for t in range(T)` in the kernel's body that carries one state of fp32, of one element or of one
+axis, with the one update `h = a h + b`; `a` and `b` do not depend on the state; everything else is elementwise, and
+what is stored lies at addresses that depend on `t` and is not loaded in the loop; nothing but the state is read behind
+it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from tritonforge.domain.finding import BottleneckClass
+from tritonforge.domain.source import Edit
+from tritonforge.rewrite.rules.launch_values import Refused, kernel_function
+from tritonforge.rewrite.structural.calls import ELEMENTWISE, argument, grouped, name_of, with_value
+from tritonforge.rewrite.structural.flow import Flow, Shape, flow_of
+from tritonforge.rewrite.structural.frame import Absent, Change
+from tritonforge.rewrite.structural.host import Host
+from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
+from tritonforge.rewrite.structural.loops import Span, names_in, put, read_first, reads, sets, spans_of
+from tritonforge.rewrite.structural.parameters import with_parameter
+
+_MOST_ELEMENTS = 8192
+_CHUNKS = (32, 16, 64, 8)
+_LEAST_STEPS = 32
+_PLAIN = frozenset({"load", "store", "cast", "sigmoid", "multiple_of", "max_contiguous"})
+
+
+@dataclass(frozen=True)
+class _Recurrence:
+    """The loop; `state` becomes `factor · state + term` at `place` of its body (`factor` is None for a sum)."""
+
+    span: Span
+    state: str
+    place: int
+    statements: int
+    factor: cst.BaseExpression | None
+    term: cst.BaseExpression
+    shape: Shape
+
+
+class ChunkedRecurrence:
+    """A scan over chunks of steps."""
+
+    name = "chunked-recurrence"
+    treats = frozenset({"TF207", "TF208", "TF206"})
+    classes: frozenset[BottleneckClass] = frozenset({"latency", "scalar-loop", "grid-too-small"})
+
+    def changes(self, text: KernelText) -> Iterator[Change]:
+        """Yield chunks of 32, 16, 64 and 8 steps that fit the registers."""
+        if not text.triton:
+            raise Absent("triton is not imported under a name of its own")
+        flow = flow_of(text.function, text.kernel, text.tl)
+        found = _recurrence(text, flow)
+        _check(text, flow, found)
+        host = Host(text)
+        steps = int(found.span.stop) if found.span.stop.isdecimal() else text.value(found.span.stop)
+        if steps is not None and steps < _LEAST_STEPS:
+            raise Refused(f"{steps} steps are too few for chunks")
+        width = 1
+        for extent in found.shape:
+            size = int(extent) if extent.isdecimal() else text.value(extent)
+            if size is None:
+                raise Refused(f"how wide the state {found.state} is cannot be told")
+            width *= size
+        chunks = [c for c in _CHUNKS if c * width <= _MOST_ELEMENTS]
+        if not chunks:
+            raise Refused(f"a state of {width} elements leaves no room for chunks of steps")
+        plan = _Plan(text, flow, found)
+        chunk = plan.chunk
+        function = with_parameter(plan.function(), chunk, constexpr=f"{text.tl}.constexpr", least=host.most_positional)
+        edits: tuple[Edit, ...] = (*text.edits(function), *plan.helper())
+        for size in chunks:
+            pairs = [[(chunk, str(size))] for _ in host.nodes]
+            yield Change(
+                f"the recurrence in chunks of {size} steps",
+                (*edits, *host.keywords(pairs)),
+                ((chunk, str(size)),),
+                {chunk: size},
+            )
+
+
+def _recurrence(text: KernelText, flow: Flow) -> _Recurrence:
+    for span in spans_of(text):
+        lines = list(span.node.body.body)
+        meets = {n: v for n, v in flow.meets.get(id(span.node), {}).items() if n != span.variable}
+        if span.step != "1" or len(meets) != 1:
+            continue
+        ((state, (before, _)),) = meets.items()
+        for place, line in enumerate(lines):
+            update = _update(lines, place, state) if isinstance(line, cst.SimpleStatementLine) else None
+            if update is None:
+                continue
+            statements, factor, term = update
+            shape = before.shape
+            if shape is None or len(shape) > 1:
+                raise Refused(f"the state {state} has more than one axis")
+            stored = any(name_of(n, text.tl) == "store" for n in nodes_of(span.node.body))
+            if factor is None and not stored:
+                break  # A plain sum, which needs no scan.
+            return _Recurrence(span, state, place, statements, factor, term, shape)
+    raise Absent("no loop carries a linear recurrence from step to step")
+
+
+def _update(
+    lines: Sequence[cst.CSTNode], place: int, state: str
+) -> tuple[int, cst.BaseExpression | None, cst.BaseExpression] | None:
+    """Return how many statements an update takes, and its factor and term; None when there is none at `place`."""
+    line = lines[place]
+    assert isinstance(line, cst.SimpleStatementLine)
+    small = line.body[0]
+    if isinstance(small, cst.AugAssign) and code(small.target) == state and not reads(small.value, state):
+        if isinstance(small.operator, cst.AddAssign):
+            return 1, None, small.value
+        following = lines[place + 1] if place + 1 < len(lines) else None
+        after = following.body[0] if isinstance(following, cst.SimpleStatementLine) else None
+        if not isinstance(small.operator, cst.MultiplyAssign) or not isinstance(after, cst.AugAssign):
+            return None
+        added = isinstance(after.operator, cst.AddAssign) and code(after.target) == state
+        return (2, small.value, after.value) if added and not reads(after.value, state) else None
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1 or code(small.targets[0].target) != state:
+        return None
+    value = small.value
+    if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Add):
+        return None
+    for own, other in ((value.left, value.right), (value.right, value.left)):
+        if reads(other, state):
+            continue
+        if code(own) == state:
+            return 1, None, other
+        if isinstance(own, cst.BinaryOperation) and isinstance(own.operator, cst.Multiply):
+            for this, factor in ((own.left, own.right), (own.right, own.left)):
+                if code(this) == state and not reads(factor, state):
+                    return 1, factor, other
+    return None
+
+
+def _check(text: KernelText, flow: Flow, found: _Recurrence) -> None:
+    """Check that steps differ in the time alone.
+
+    Raises:
+        Refused: they do something that a chunk of steps cannot do at once.
+    """
+    span, state = found.span, found.state
+    lines = list(span.node.body.body)
+    if any(not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1 for line in lines):
+        raise Refused("the loop over steps branches or has a loop in it")
+    updates = [line for line in lines if state in sets(line)]
+    if len(updates) != found.statements:
+        raise Refused(f"{state} is set several times in a step")
+    for line in lines[: found.place]:
+        if reads(line, state):
+            raise Refused(f"a step does more with the {state} of the one before than one multiplication and one sum")
+    definitions = flow.meets[id(span.node)][state][0].definitions
+    starts = [flow.statements[d] for d in definitions]
+    if not all(isinstance(s, cst.Assign) and _is_single(text, s.value) for s in starts) or len(starts) != 1:
+        raise Refused(f"{state} is not known to begin in fp32")
+    _check_stores(text, flow, span)
+    for line in lines:
+        _check_elementwise(text, flow, found, line)
+    inside = sets(span.node.body) - {state}
+    late = read_first(text.function.body.body[span.place + 1 :], inside | {span.variable})
+    if late:
+        raise Refused(f"{min(late)} of the last step is read behind the loop")
+
+
+def _check_stores(text: KernelText, flow: Flow, span: Span) -> None:
+    pointers = {p.name for p in text.kernel.parameters if p.role == "pointer"}
+    touched: dict[str, set[str]] = {"load": set(), "store": set()}
+    for node in nodes_of(span.node.body):
+        called = name_of(node, text.tl)
+        if isinstance(node, cst.Call) and called in touched:
+            touched[called] |= _origin(text, node.args[0].value) & pointers
+            if called == "store" and span.variable not in flow.of(node.args[0].value).steps:
+                raise Refused("every step stores to one address")
+    both = touched["load"] & touched["store"]
+    if both:
+        raise Refused(f"steps load from {min(both)}, which others store to")
+
+
+def _origin(text: KernelText, address: cst.BaseExpression) -> set[str]:
+    """Return the names that an address comes from, through variables."""
+    names = names_in(address)
+    for _ in range(4):
+        for node in nodes_of(text.function):
+            if isinstance(node, cst.Assign) and names & sets(node):
+                names |= names_in(node.value)
+    return names
+
+
+def _check_elementwise(text: KernelText, flow: Flow, found: _Recurrence, line: cst.CSTNode) -> None:
+    for node in nodes_of(line):
+        if isinstance(node, cst.IfExp | cst.BooleanOperation):
+            raise Refused(f"a step decides something: {code(node)}")
+        if isinstance(node, cst.Subscript) and found.span.variable in flow.of(node).steps:
+            raise Refused(f"{code(node)} has axes of its own")
+        if isinstance(node, cst.Call):
+            called = name_of(node, text.tl)
+            method = isinstance(node.func, cst.Attribute) and node.func.attr.value == "to"
+            if called not in _PLAIN | ELEMENTWISE and not method and called not in {"arange", "zeros", "full"}:
+                raise Refused(f"a step does more than elementwise arithmetic: {code(node.func)}")
+        value = flow.values.get(id(node))
+        if value is None or found.span.variable not in value.steps:
+            continue
+        if value.shape is None or value.shape not in {(), found.shape}:
+            raise Refused(f"{code(node)} has another shape than the state")
+    for node in nodes_of(line):
+        if isinstance(node, cst.Attribute) and node.attr.value == "to" and code(node.value) == found.span.variable:
+            raise Refused(f"the step {found.span.variable} is cast")
+
+
+def _is_single(text: KernelText, value: cst.BaseExpression) -> bool:
+    """Tell whether a state begins in fp32."""
+    if isinstance(value, cst.Float):
+        return True
+    if isinstance(value, cst.Call) and name_of(value, text.tl) in {"zeros", "full"}:
+        return code(value.args[-1].value) == f"{text.tl}.float32"
+    to = isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value == "to"
+    return to and isinstance(value, cst.Call) and code(value.args[0].value) == f"{text.tl}.float32"
+
+
+class _Plan:
+    """The kernel in chunks, and the function that puts two steps together."""
+
+    def __init__(self, text: KernelText, flow: Flow, found: _Recurrence) -> None:
+        self.text, self.flow, self.found = text, flow, found
+        self.taken: set[str] = set()
+        self.chunk = self.fresh("CHUNK", "BLOCK_T", "CHUNK_T")
+        self.step = self.fresh("step", "lane", "step_in_chunk")
+        self.start = self.fresh("start", "first", f"first_{found.span.variable}")
+        self.inside = self.fresh("inside", "in_time", "in_steps")
+        self.factor = self.fresh("decay", "factor", f"{found.state}_factor")
+        self.term = self.fresh("added", "term", f"{found.state}_term")
+        self.odd = self.fresh("odd", "not_tame", "serially")
+        # Steps one by one and steps of a chunk have variables of their own: those of one type keep it.
+        names_set = [*sorted(sets(found.span.node.body)), found.span.variable]
+        self.all = {name: self.fresh(f"{name}_all", f"all_{name}", f"{name}_of_chunk") for name in names_set}
+        self.states = self.all[found.state]
+        names: set[str] = {n.name for n in text.scopes.tree.body if isinstance(n, ast.FunctionDef)}
+        self.combine = next(n for n in ("linear_steps", "two_linear_steps", "linear_steps_2") if n not in names)
+
+    def fresh(self, *wishes: str) -> str:
+        name = self.text.fresh(*wishes, but=self.taken)
+        self.taken.add(name)
+        return name
+
+    def helper(self) -> tuple[Edit, ...]:
+        """Return the edit that writes the function in front of the kernel.
+
+        Raises:
+            Refused: the kernel is not at module level.
+        """
+        if self.found.factor is None:
+            return ()
+        source = self.text.source
+        node = kernel_function(self.text.scopes, self.text.kernel)
+        if node is None or node.col_offset:
+            raise Refused("the kernel is written inside of something, where no helper can stand beside it")
+        line = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+        while line > 1 and source.line_text(line - 1).startswith("#"):
+            line -= 1
+        new = source.newline
+        lines = [
+            f"@{self.text.triton}.jit",
+            f"def {self.combine}(first_decay, first_added, decay, added):",
+            '    """Two steps `h = decay * h + added` as one."""',
+            "    return decay * first_decay, decay * first_added + added",
+        ]
+        return (source.insert(source.line_starts[line - 1], new.join([*lines, "", "", ""])),)
+
+    def function(self) -> cst.FunctionDef:
+        """Return the kernel with a loop over chunks."""
+        tl, found, span = self.text.tl, self.found, self.found.span
+        column = "[:, None]" if found.shape else ""
+        lines = list(span.node.body.body)
+        before = [self.wide(line) for line in lines[: found.place]]
+        after = [self.wide(line) for line in lines[found.place + found.statements :]]
+        stop = _bracketed(span.stop)
+        times = self.all[span.variable]
+        update = lines[found.place]
+        assert isinstance(update, cst.SimpleStatementLine)
+        scanned = _parsed(self.scan())
+        scanned[0] = scanned[0].with_changes(leading_lines=update.leading_lines)
+        scanned[-1] = scanned[-1].with_changes(trailing_whitespace=update.trailing_whitespace)
+        odd = f"{self.odd} = {tl}.where({self._tame()}, 0, 1)"
+        choice = cst.parse_statement(f"if {tl}.sum({self.odd}) == 0:\n    pass\nelse:\n    pass\n")
+        assert isinstance(choice, cst.If)
+        assert isinstance(choice.orelse, cst.Else)
+        last = f"{found.state} = {tl}.sum({tl}.where({self.step} == {self.chunk} - 1, {self.states}, 0.0), axis=0)"
+        end = f"{tl}.minimum({self.start} + {self.chunk}, {stop})"
+        serial = span.node.with_changes(
+            iter=cst.parse_expression(f"range({self.start}, {end})"),
+            leading_lines=[
+                cst.EmptyLine(comment=cst.Comment("# what is not finite, or may not stay so, goes step by step"))
+            ],
+        )
+        choice = choice.with_changes(
+            body=choice.body.with_changes(body=[*after, *_parsed([last])]),
+            orelse=choice.orelse.with_changes(body=choice.orelse.body.with_changes(body=[serial])),
+        )
+        head = _parsed([f"{times} = {self.start} + {self.step}", f"{self.inside} = {times} < {stop}"])
+        options = "".join(f", {o}" for o in span.options)
+        loop = span.node.with_changes(
+            target=cst.Name(self.start),
+            iter=cst.parse_expression(f"{span.function}(0, {span.stop}, {self.chunk}{options})"),
+            body=span.node.body.with_changes(body=[*head, *before, *scanned, *_parsed([odd]), choice]),
+        )
+        new = list(self.text.function.body.body)
+        new[span.place : span.place + 1] = [*_parsed([f"{self.step} = {tl}.arange(0, {self.chunk}){column}"]), loop]
+        return self.text.function.with_changes(body=self.text.function.body.with_changes(body=new))
+
+    def _tame(self) -> str:
+        """Return the condition under which a scan does what one step after the other does, for each element."""
+        tl = self.text.tl
+        finite = f'{tl}.abs({self.states}) < float("inf")'
+        if self.found.factor is None:
+            return finite
+        # 2¹²⁰ leaves room below the largest number of fp32, 2¹²⁸, and above the smallest normal one, 2⁻¹²⁶.
+        return f"({finite}) & ({tl}.abs({tl}.log2({tl}.abs({self.factor}))) * {self.chunk} <= 120)"
+
+    def scan(self) -> list[str]:
+        """Return the statements that compute the states after every step of a chunk."""
+        tl, found = self.text.tl, self.found
+        shape = ", ".join([self.chunk, *found.shape])
+        whole = f"({shape})" if found.shape else f"({shape},)"
+        term = self.words(found.term)
+        added = f"{self.term} = {tl}.where({self.inside}, {term}, 0.0).to({tl}.float32)"
+        if self._narrow(found.term):
+            added = f"{self.term} = {tl}.broadcast_to({added.partition(' = ')[2]}, {whole})"
+        if found.factor is None:
+            return [added, f"{self.states} = {tl}.cumsum({self.term}, axis=0) + {found.state}"]
+        factor = self.words(found.factor)
+        decay = f"{tl}.where({self.inside}, {factor}, 1.0).to({tl}.float32)"
+        if self._narrow(found.factor):
+            decay = f"{tl}.broadcast_to({decay}, {whole})"
+        seeded = f"{self.factor} * {found.state} + {self.term}"
+        return [
+            f"{self.factor} = {decay}",
+            added,
+            f"{self.term} = {tl}.where({self.step} == 0, {seeded}, {self.term})",
+            f"_, {self.states} = {tl}.associative_scan(({self.factor}, {self.term}), 0, {self.combine})",
+        ]
+
+    def _narrow(self, node: cst.BaseExpression) -> bool:
+        """Tell whether an expression has fewer elements than the state."""
+        return self.flow.of(node).shape != self.found.shape
+
+    def wide(self, line: cst.CSTNode) -> cst.BaseStatement:
+        """Return a statement of a step as one of a chunk: variables of its own, accesses with a mask for the time."""
+        made = self.masked(line)
+        assert isinstance(made, cst.BaseStatement)
+        return made
+
+    def words(self, node: cst.BaseExpression) -> str:
+        """Return an expression of a step as one of a chunk, as text."""
+        return code(self.masked(node.with_changes(lpar=(), rpar=())))
+
+    def masked(self, node: cst.CSTNode) -> cst.CSTNode:
+        span = self.found.span
+        varying = {span.variable, self.found.state}
+        for one in nodes_of(span.node.body):
+            if isinstance(one, cst.Assign) and span.variable in self.flow.of(one.value).steps:
+                varying |= sets(one)
+        made = node.visit(_Masked(self.text.tl, self.inside, varying))
+        assert isinstance(made, cst.CSTNode)
+        return put(made, {name: cst.Name(new) for name, new in self.all.items()})
+
+
+def _parsed(lines: Sequence[str]) -> list[cst.SimpleStatementLine]:
+    return [cst.ensure_type(cst.parse_statement(line), cst.SimpleStatementLine) for line in lines]
+
+
+class _Masked(cst.CSTTransformer):
+    """Masks accesses that depend on the time with the time."""
+
+    def __init__(self, tl: str, inside: str, varying: set[str]) -> None:
+        super().__init__()
+        self.tl, self.inside, self.varying = tl, inside, varying
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        name = name_of(original_node, self.tl)
+        if name not in {"load", "store"} or not names_in(original_node.args[0].value) & self.varying:
+            return updated_node
+        old = argument(updated_node, name, "mask")
+        if old is None:
+            masked = with_value(updated_node, None, "mask", cst.Name(self.inside))
+        else:
+            both = cst.BinaryOperation(grouped(old.value), cst.BitAnd(), cst.Name(self.inside))
+            masked = with_value(updated_node, old, "mask", both)
+        if name == "load" and argument(masked, "load", "other") is None:
+            masked = with_value(masked, None, "other", cst.Float("0.0"))
+        return masked
+
+
+def _bracketed(words: str) -> str:
+    return words if words.isidentifier() or words.isdecimal() or words.endswith(")") else f"({words})"
