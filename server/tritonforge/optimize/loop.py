@@ -209,11 +209,21 @@ async def _best_config(search: Search) -> None:
             return
         search.say("assess", f"compiling config {index + 1} of {subject.kernel.name}")
         try:
-            assessed = await assess(
-                search.session, subject.program(text), kernel, subject.calls, search.judge, pinned=subject.pinned
+            assessed = await search.within(
+                assess(
+                    search.session,
+                    subject.program(text),
+                    kernel,
+                    subject.calls,
+                    search.judge,
+                    pinned=subject.pinned,
+                    earlier=search.memory.compiled if search.memory else None,
+                )
             )
         except JobError:
             continue
+        except BudgetSpent:
+            return
         rival = Attempt(original.candidate, subject.text, assessed)
         if rival.compile_error is None and rival.time_us(measured=False) < original.time_us(measured=False):
             original.assessed, search.config = assessed, index
