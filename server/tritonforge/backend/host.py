@@ -25,8 +25,8 @@ from tritonforge.jobs.session import Session
 _READ = 1 << 16
 _NICENESS = 5
 """Below whoever types, above the lanes of a worker."""
-_CLOSE_S, _LINGER_S = 1.5, 3.0
-"""Seconds that the worker has to end by itself, and this process whatever it does, once the input has ended."""
+_CLOSE_S, _STORES_S, _LINGER_S = 1.5, 0.5, 3.0
+"""Seconds that the worker and the stores have to end by themselves, and this process, once the input has ended."""
 _log = logging.getLogger("tritonforge.backend")
 
 
@@ -94,6 +94,10 @@ class Host:
             task.cancel()
         if self._target is not None:
             await self._target.close(_CLOSE_S)
+        work = sys.modules.get("tritonforge.backend.work")
+        if work is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.to_thread(work.close_stores), _STORES_S)
 
     def _begin(self, number: int, work: Any) -> None:
         task = asyncio.create_task(work)

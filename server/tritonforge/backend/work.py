@@ -181,6 +181,12 @@ def _store(root: Path) -> Store:
     return _stores[root]
 
 
+def close_stores() -> None:
+    """Let go of what tasks have kept open."""
+    while _stores:
+        _stores.popitem()[1].close()
+
+
 def _recording(file: str, entry: RunnableEntry) -> Reported:
     """Say that user code runs, and which."""
     what = {"main": "its main block", "module": "importing it"}.get(entry.kind, entry.name)
