@@ -31,7 +31,7 @@ async function open({ page }) {
       tab: plain(await tab.innerText()),
       tabs,
       title: plain(await report.getByRole("heading", { level: 1 }).first().innerText()),
-      headings: await texts(report.getByRole("heading", { level: 3 })),
+      headings: await texts(report.getByRole("heading", { level: 2 })),
       figures: await report.getByRole("img").evaluateAll((all) => all.map((one) => one.getAttribute("aria-label") ?? one.querySelector("title")?.textContent)),
       buttons: await texts(report.getByRole("toolbar", { name: "Actions" }).getByRole("button")),
     };
