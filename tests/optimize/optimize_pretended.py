@@ -42,8 +42,9 @@ def block_of(program) -> int:
 class PretendedGpu:
     """Answers `Time` from a table; `log` holds what was asked: (job, block) for each program of a job."""
 
-    def __init__(self, worker, times, *, lost_after=None):
+    def __init__(self, worker, times, *, lost_after=None, held=None):
         self.worker, self.hello = worker, worker.hello
+        self.held, self._measuring = held, asyncio.Event()
         self.times, self.log = times, []
         self.lost_after = lost_after
         self.ended = False
@@ -52,12 +53,16 @@ class PretendedGpu:
     async def run(self, request, **options):
         if isinstance(request, Compile):
             self.log.append(("Compile", block_of(request.program)))
+            if block_of(request.program) == self.held:  # until something else is measured
+                await asyncio.wait_for(self._measuring.wait(), 120)
         if not isinstance(request, Time):
             return await self.worker.run(request, **options)
         if self.lost_after is not None:
             self.lost_after -= 1
             if self.lost_after < 0:
                 raise TargetUnreachable("The connection is gone.", "Try again.")
+        if len(request.programs) > 1:
+            self._measuring.set()
         programs = []
         for program in request.programs:
             self.log.append(("TimeFresh" if isinstance(request, TimeFresh) else "Time", block_of(program)))
@@ -144,6 +149,7 @@ class Target:
         times=table,
         sizes=(16777259,),
         lost_after=None,
+        held=None,
         **options,
     ):
         """Search on the pretended GPU; returns the result (or what it raised) and the worker."""
@@ -154,7 +160,7 @@ class Target:
         )
         subject = Subject(str(folder), FILE, text, kernel, calls)
         gpu = GpuInfo("NVIDIA H200", "sm_90", 132, 150 << 30, "580.159.04")
-        worker = PretendedGpu(self._session.worker, times, lost_after=lost_after)
+        worker = PretendedGpu(self._session.worker, times, lost_after=lost_after, held=held)
         described = dataclasses.replace(self._session.described, gpus=(gpu,))
         session = dataclasses.replace(self._session, worker=worker, described=described, measures=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from optimize_pretended import FILE, PretendedGate, table, with_block
 
+from tritonforge.optimize import choosing
 from tritonforge.optimize.tunings import tuned_launches
 
 pytest.importorskip("triton", reason="needs torch and triton in this environment")
@@ -29,6 +30,14 @@ def test_a_search_that_is_not_expected_to_gain_ends_without_measuring_all(fresh_
     assert result.stopped_because == "the expected gain is below noise"
     assert target.blocks("Time") == [64]
     assert {trial.reason for trial in result.trials} == {"predicted to be slower; not measured"}
+
+
+def test_the_first_versions_are_measured_while_others_still_compile(fresh_examples, search, monkeypatch):
+    monkeypatch.setattr(choosing, "AT_ONCE", 2)
+    result, target = search(fresh_examples(), PretendedGate(), blocks=(128, 1024, 2048), held=2048)
+    assert set(target.blocks("Time")) >= {64, 128, 1024}
+    assert {"BLOCK_SIZE=2048"} <= {trial.candidate.title for trial in result.trials}
+    assert result.best.trial.candidate.title == "BLOCK_SIZE=1024"
 
 
 def by_size(text, block, call):

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -115,7 +117,7 @@ def make(file, **options):
         """Scale."""
 
     kernel = FakeKernel(scale)
-    return tuned(file, name="scale", **{"device": on(), **options})(kernel), kernel
+    return tuned(file, **{"name": "scale", "device": on(), **options})(kernel), kernel
 
 
 X = FakeTensor()
@@ -194,6 +196,17 @@ def test_it_looks_like_the_kernel(file):
         kernel(1)
 
 
+def test_it_is_pickled_by_name_and_copied_as_itself_as_a_function_is(file, monkeypatch):
+    kernel, _ = make(file)
+    assert copy.deepcopy({"kernel": kernel})["kernel"] is kernel
+    assert copy.copy(kernel) is kernel
+    with pytest.raises((pickle.PicklingError, AttributeError), match="local"):
+        pickle.dumps(kernel)
+    kernel.__qualname__ = "a_tuned_kernel"
+    monkeypatch.setattr(sys.modules[__name__], "a_tuned_kernel", kernel, raising=False)
+    assert pickle.loads(pickle.dumps(kernel)) is kernel
+
+
 def test_many_threads_choose_alike(file):
     kernel, fake = make(file)
     threads = [
@@ -251,6 +264,42 @@ def test_a_wrong_file_is_told_when_the_kernel_is_decorated(tmp_path, text, says)
         make(path)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def with_entry(**changes):
+    entry_ = {**entry(64, 64, 32), **changes}
+    return document(gpus=[{"gpu": "NVIDIA H200", "arch": "sm_90", "entries": [entry_]}])
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (with_entry(sizes={"M": "many", "N": 64}), "is damaged: the size M is 'many'"),
+        (with_entry(sizes={"M": -5, "N": 64}), "the size M is -5"),
+        (with_entry(sizes={"M": 10**400, "N": 64}), "the size M is a huge number"),
+        (with_entry(sizes={"M": float("nan"), "N": 64}), "is damaged: it is not JSON"),
+        (with_entry(config={"BLOCK": float("inf")}), "is damaged: it is not JSON"),
+        (with_entry(config={"BLOCK": [32]}), "'BLOCK' is [32]"),
+        (with_entry(config={"BLOCK": 32, "num_warps": -4}), "num_warps is -4"),
+        (with_entry(config={"BLOCK": 32, "grid": 1}), "sets 'grid', which is not among tunes"),
+        (with_entry(config={"BLOCK": 32, "x_ptr": 0}), "sets 'x_ptr', which is not among tunes"),
+        (with_entry(config=None), "a configuration is no object"),
+        (document(fallback=[["BLOCK", 16]]), "a configuration is no object"),
+        (document(tunes=["BLOCK", "warmup", "num_warps"]), "it tunes warmup"),
+        (document(tunes=["BLOCK", "M", "num_warps"]), "it tunes M"),
+        (document(tunes="BLOCK"), "tunes is no list of names"),
+        (document(keys={"sizes": "MN", "dtypes": [], "flags": []}), "sizes is no list of names"),
+    ],
+)
+def test_numbers_and_names_that_no_launch_could_take_are_told_before_any_launch(tmp_path, data, says):
+    (tmp_path / "t.json").write_text(json.dumps(data))
+    with pytest.raises(TuningFileError) as caught:
+        make(tmp_path / "t.json")
+    assert says in str(caught.value)
+    assert str(caught.value).endswith("Make it anew with tritonforge export.")
+    (tmp_path / "t.json").write_text("[" * 100_000)
+    with pytest.raises(TuningFileError, match="is not JSON"):
+        make(tmp_path / "t.json")
 
 
 def test_it_is_found_beside_the_kernel(tmp_path, monkeypatch):
@@ -336,6 +385,33 @@ def test_tensors_are_as_they_were_before_every_launch_and_at_the_end():
     assert tensor.values == 5
 
 
+def test_what_cannot_be_put_back_is_not_measured():
+    class Stubborn(FakeTensor):
+        def copy_(self, other):
+            raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed.")
+
+    assert measure_configs(lambda _: pytest.fail("launched"), [{"BLOCK": 2}], [Stubborn()], lambda work: work()) is None
+
+
+def test_what_was_remembered_for_another_kernel_or_another_file_is_measured_again(file, tmp_path, monkeypatch):
+    measured = timing(monkeypatch, {16: 9.0, 32: 5.0, 128: 2.0, 64: 3.0, 7: 1.0})
+    remembered = tmp_path / "remembered.json"
+    options = {"measure": True, "remember": remembered}
+    make(file, **options)[0][(1,)](X, 100, 100, None)
+    other = json.loads(file.read_text())
+    other["kernels"]["scale_two"] = document(gpus=[], fallback={"BLOCK": 7})["kernels"]["scale"]
+    file.write_text(json.dumps(other))
+    kernel, fake = make(file, name="scale_two", **options)
+    kernel[(1,)](X, 100, 100, None)
+    assert fake.launches[-1][3]["BLOCK"] == 7
+    count = len(measured)
+    remembered.write_text(remembered.read_text().replace("128", "1000000"))  # of a file that knew other blocks
+    kernel, fake = make(file, **options)
+    kernel[(1,)](X, 100, 100, None)
+    assert len(measured) > count
+    assert fake.launches[-1][3]["BLOCK"] == 128
+
+
 def test_nothing_is_measured_without_a_gpu(file, tmp_path):
     kernel, fake = make(file, measure=True, remember=tmp_path / "r.json")
     kernel[(1,)](X, 100, 100, None)
@@ -390,16 +466,40 @@ for M in (64, 100, 4096):
     scale.run(x, M, 64, None, grid=grid, warmup=False)
     assert (x == 4).all(), M
     print(M, *set(seen))
+
+from types import SimpleNamespace
+from tritonforge.runtime.first_batch import measure_configs
+weight = torch.nn.Parameter(torch.ones(4))
+hidden = weight * 2.0  # autograd keeps it, and would refuse to go back through what was written to
+result = hidden.exp().sum()
+shared = torch.full((1,), 3.0)
+described = SimpleNamespace(base=torch.full((2,), 5.0), block_shape=[2])
+pair = (torch.full((2,), 7.0), 1)
+inside = [weight.data, hidden.data, shared, described.base, pair[0]]
+before = [one.clone() for one in inside]
+
+def launch(_):
+    for one in inside:
+        one.add_(1.0)
+
+def timer(work):
+    work()
+    return 1.0
+
+arguments = [weight, hidden, shared.expand(8), described, pair]
+assert measure_configs(launch, [{"BLOCK": 2}], arguments, timer) == {"BLOCK": 2}
+print("put back" if all(torch.equal(one, other) for one, other in zip(inside, before)) else inside)
+result.backward()
 """
 
 
 @pytest.mark.triton
-def test_it_launches_in_tritons_interpreter_and_with_heuristics(file, tmp_path):
+def test_it_launches_in_tritons_interpreter_and_with_heuristics_and_puts_tensors_back(file, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(PROGRAM))
     done = subprocess.run([sys.executable, program, file], capture_output=True, text=True, check=False, timeout=250)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n") == ["64 32", "100 32", "4096 128", ""]
+    assert done.stdout.split("\n") == ["64 32", "100 32", "4096 128", "put back", ""]
 
 
 def test_it_imports_nothing_but_the_standard_library():

@@ -14,7 +14,16 @@ from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
 from tritonforge.optimize.choosing import Round, simplest_first
-from tritonforge.optimize.memory import BUDGET_SPENT, INTERRUPTED, Memory
+from tritonforge.optimize.endings import (
+    BELOW_NOISE,
+    BUDGET_SPENT,
+    ENOUGH_ROUNDS,
+    INTERRUPTED,
+    NOTHING_IMPROVED,
+    NOTHING_TO_TRY,
+    ROOFLINE,
+)
+from tritonforge.optimize.memory import Memory
 from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, BudgetSpent, Search, Step
 from tritonforge.optimize.shapes import Shaped, by_shape
 from tritonforge.optimize.steps import (
@@ -36,7 +45,6 @@ from tritonforge.verify import Gate
 from tritonforge.workload.subject import Subject
 
 AT_ROOFLINE = 0.95
-ROOFLINE = "the kernel is at its roofline"
 MAX_ROUNDS = 4
 MOST_CONFIGS = 12
 """Of an autotuner's list that are compiled to find its best without a GPU."""
@@ -134,7 +142,7 @@ async def _rounds(search: Search, gate: Gate, thinking: Thinking) -> str:
             reason = await _round(search, gate)
             going = search.suggestion is not before
             if going and rounds >= MAX_ROUNDS:
-                going, reason = False, "enough rounds"
+                going, reason = False, ENOUGH_ROUNDS
         elif not thinking.busy:
             return thinking.ended(reason)
         await thinking.try_what_came(wait_s=0.0 if going else search.left_s)
@@ -235,7 +243,7 @@ async def _round(search: Search, gate: Gate) -> str:
     """Propose, compile, measure what may be better, and keep the most promising version that passes the gate."""
     proposed = await propose(search)
     if not proposed:
-        return "nothing improved" if search.attempts else "there is nothing to try"
+        return NOTHING_IMPROVED if search.attempts else NOTHING_TO_TRY
     going = await Round.of(search, proposed)
     if search.measured:
         await going.measure()
@@ -264,7 +272,7 @@ async def _round(search: Search, gate: Gate) -> str:
     unfinished = {NOT_TRIED, NOT_FINISHED}
     if any(one.trial is not None and one.trial.reason in unfinished for one in proposed):
         return BUDGET_SPENT
-    return "the expected gain is below noise" if below_noise else "nothing improved"
+    return BELOW_NOISE if below_noise else NOTHING_IMPROVED
 
 
 async def _keep_by_launch(search: Search, gate: Gate, found: Shaped) -> None:

@@ -16,13 +16,10 @@ from tritonforge.domain.launch import RecordedLaunch
 from tritonforge.domain.messages import Program
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs.session import Session
+from tritonforge.optimize.endings import OVER
 from tritonforge.store import Store, TriedVersion
 from tritonforge.store.keys import answer_key, content_key, search_key
 from tritonforge.workload.subject import Subject
-
-BUDGET_SPENT, INTERRUPTED = "budget spent", "interrupted"
-_UNFINISHED = (BUDGET_SPENT, INTERRUPTED)
-"""Why a search ended that may have had more to find: asked again, it goes on."""
 
 
 class _Elsewhere(CompiledCalls):
@@ -123,7 +120,7 @@ class Memory:
 
     def keep_answer(self, options: Mapping[str, Any], result: OptimizeResult) -> None:
         """Remember an answer, unless there may be more to find."""
-        if self._key and not any(result.stopped_because.startswith(why) for why in _UNFINISHED):
+        if self._key and result.stopped_because in OVER:
             self._store.put_result(answer_key(self._key, options), result)
 
 

@@ -26,6 +26,8 @@ MEASURED_GAIN = 1.02
 """A measured speedup below this is not worth a change of someone's code, even where its interval excludes 1."""
 COMPILE_SHARE = 0.6
 """Of what is left of the budget, what compiling may take: the rest is for measuring and verifying."""
+_NOT_RUN = "it could not be run to the end"
+"""How a verdict begins that says of a job that it was ended."""
 _ORIGINAL_S = 60.0
 """Seconds that the original alone is given, however small the budget is: nothing can be said without its time."""
 
@@ -239,7 +241,9 @@ async def pass_gate(search: Search, gate: Gate, attempt: Attempt) -> bool:
         search.note(*checked.notes)
     trial = search.trial(attempt, reason="" if verdict.accepted else f"refused: {verdict.reason}")
     attempt.trial = dataclasses.replace(trial, verdict=verdict, accepted=verdict.accepted)
-    search.remember(attempt, "verified" if verdict.accepted else "refused")
+    # What ran out of time or memory may have done so because the machine was busy.
+    lasting = not verdict.reason.startswith(_NOT_RUN)
+    search.remember(attempt, "verified" if verdict.accepted else "refused" if lasting else "unfinished")
     return verdict.accepted
 
 

@@ -15,7 +15,7 @@ from typing import Self
 
 from tritonforge.domain.candidate import Candidate, Trial
 from tritonforge.optimize.choosing import settle
-from tritonforge.optimize.memory import BUDGET_SPENT
+from tritonforge.optimize.endings import BUDGET_SPENT, NOTHING_IMPROVED
 from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, BudgetSpent, Search
 from tritonforge.optimize.steps import (
     MEASURED_GAIN,
@@ -101,7 +101,7 @@ class Thinking:
         if self._search.left_s <= 0 and not all(why):
             return BUDGET_SPENT
         parts = [f"the model: {one}" for one in why if one]
-        return "; ".join([*([reason] if reason else []), *parts]) or "nothing improved"
+        return "; ".join([*([reason] if reason else []), *parts]) or NOTHING_IMPROVED
 
     async def try_what_came(self, *, wait_s: float) -> None:
         """Try every proposal that is there; where none is, wait for one at most that long."""

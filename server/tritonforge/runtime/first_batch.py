@@ -9,7 +9,7 @@ import statistics
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ def measure_configs(
 
     Tensors among `arguments` are saved before, and put back before every launch and at the end. Configurations that do
     not launch (too much shared memory, say) are passed over. Nothing is measured while a graph is captured, without a
-    GPU, or when there is no memory to save the tensors.
+    GPU, or when there is no memory to save the tensors, or no way to put them back.
     """
     torch = sys.modules.get("torch")
     if timer is None:
@@ -70,9 +70,26 @@ def _times(
 
 def _saved(arguments: Iterable[Any]) -> list[tuple[Any, Any]] | None:
     try:
-        return [(one, one.clone()) for one in arguments if hasattr(one, "clone") and hasattr(one, "copy_")]
+        saved = [(one, one.clone()) for argument in arguments for one in _memory_of(argument)]
+        _restore(saved)  # what cannot be put back must not be launched on
     except RuntimeError:  # torch's OutOfMemoryError is one
         return None
+    return saved
+
+
+def _memory_of(argument: Any) -> Iterator[Any]:
+    """Yield what an argument's elements are kept in: of tensors, of tuples of them, of tensor descriptors."""
+    if isinstance(argument, tuple | list):
+        for one in argument:
+            yield from _memory_of(one)
+    elif hasattr(argument, "clone") and hasattr(argument, "copy_"):
+        # Its `data` shares the memory and is unknown to autograd, which would refuse to have a weight written to.
+        plain = getattr(argument, "data", argument)
+        steps = plain.stride() if hasattr(plain, "stride") else ()
+        # One element may stand for several (`expand`): they are put back by the memory that they share.
+        yield plain.untyped_storage() if 0 in steps else plain
+    elif hasattr(argument, "base") and hasattr(argument, "block_shape"):
+        yield from _memory_of(argument.base)
 
 
 def _restore(saved: Sequence[tuple[Any, Any]]) -> None:
@@ -129,7 +146,7 @@ class Remembered:
             return {}
         try:
             data = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         known = data.get("configs") if isinstance(data, dict) and data.get("schema") == _SCHEMA else None
         return known if isinstance(known, dict) else {}

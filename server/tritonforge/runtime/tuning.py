@@ -86,7 +86,7 @@ class Tuned:
         compiler = getattr(sys.modules.get("torch"), "compiler", None)
         self._compiling: Callable[[], bool] = getattr(compiler, "is_compiling", _never)
         self._configs: dict[Any, dict[str, Any]] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a grid or a hook may launch the kernel itself
         self._remembered = Remembered(remember, self.tuning) if measure else None
         self._prepare(self.tuning, str(path))
         functools.update_wrapper(self, function, updated=())
@@ -105,6 +105,9 @@ class Tuned:
                 f"{path} was made for another version of {tuning.name}: it has no parameter {unknown[0]}. "
                 "Make it anew with tritonforge export."
             )
+        taken = [one for one in tuning.tunes if one in {*self._key_names, "grid", "warmup"}]
+        if taken:
+            raise TuningFileError(f"{path} is damaged: it tunes {taken[0]}. Make it anew with tritonforge export.")
         self._by_count = [size.endswith(_COUNTED) for size in keys.sizes]
         self._places = [(one, self._order[one]) for one in self._key_names]
         self._first_name = (*keys.dtypes, next(iter(self._order)))[0]
@@ -150,6 +153,10 @@ class Tuned:
         if name.startswith("__") or "kernel" not in self.__dict__:
             raise AttributeError(name)
         return getattr(self.kernel, name)
+
+    def __reduce__(self) -> str:
+        """Be pickled and copied as functions are: by name, and as the very same."""
+        return str(self.__qualname__)
 
     def __repr__(self) -> str:
         """Name the kernel."""
@@ -256,7 +263,8 @@ class Tuned:
             and not launch["warmup"]
             and (entry is None or [*entry.sizes] != sizes)
         ):
-            found = self._first_batch((device.name, sizes, dtypes, flags), entries, args, kwargs, launch["grid"])
+            key = (self.tuning.name, device.name, sizes, dtypes, flags)
+            found = self._first_batch(key, entries, args, kwargs, launch["grid"])
             if found is not None:
                 return dict(found)
         return dict(entry.config if entry is not None else self.tuning.fallback)
@@ -267,9 +275,9 @@ class Tuned:
         """Measure every configuration on this launch, or remember what was measured at an earlier start."""
         assert self._remembered is not None
         with self._lock:  # two threads would measure each other
+            configs = self.tuning.every_config(entries or self.tuning.all_entries())
             known = self._remembered.find(key)
-            if known is None:
-                configs = self.tuning.every_config(entries or self.tuning.all_entries())
+            if known not in configs:  # or it was remembered for another file
                 known = measure_configs(
                     lambda config: self._run(*args, grid=grid, warmup=False, **{**config, **kwargs}),
                     configs,

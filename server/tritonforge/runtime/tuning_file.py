@@ -91,14 +91,14 @@ def read_tuning(path: str | Path, kernel: str) -> KernelTuning:
         TuningFileError: for whatever is wrong, in a sentence.
     """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number)
     except FileNotFoundError:
         raise TuningFileError(
             f"{path} does not exist. Make it: tritonforge export FILE.py::{kernel} -o {path}"
         ) from None
     except OSError as error:
         raise TuningFileError(f"{path} cannot be read: {error.strerror}.") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise TuningFileError(f"{path} is damaged: it is not JSON. Make it anew with tritonforge export.") from None
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema != SCHEMA:
@@ -114,6 +114,8 @@ def read_tuning(path: str | Path, kernel: str) -> KernelTuning:
             known = ", ".join(sorted(kernels)) or "none"
             raise TuningFileError(f"{path} has nothing for the kernel {kernel}; it has: {known}.")
         return _kernel(kernel, found)
+    except _Damage as error:
+        raise TuningFileError(f"{path} is damaged: {error}. Make it anew with tritonforge export.") from None
     except (KeyError, TypeError, AttributeError) as error:
         raise TuningFileError(f"{path} is damaged ({error!r}). Make it anew with tritonforge export.") from None
 
@@ -133,20 +135,67 @@ def _distance(first: Sequence[int], second: Sequence[int]) -> float:
     return sum(abs(math.log2(max(one, 1) / max(other, 1))) for one, other in zip(first, second, strict=True))
 
 
+class _Damage(Exception):
+    """What a file holds that it cannot hold, as a clause."""
+
+
+def _no_number(constant: str) -> float:
+    raise ValueError(f"{constant} is no JSON")
+
+
 def _kernel(name: str, data: Mapping[str, Any]) -> KernelTuning:
-    keys = Keys(tuple(data["keys"]["sizes"]), tuple(data["keys"]["dtypes"]), tuple(data["keys"]["flags"]))
+    keys = Keys(*(_names(data["keys"], part) for part in ("sizes", "dtypes", "flags")))
+    tunes = _names(data, "tunes")
     gpus = tuple(
-        GpuEntries(str(gpu["gpu"] or ""), str(gpu["arch"]), tuple(_entry(one, keys) for one in gpu["entries"]))
+        GpuEntries(str(gpu["gpu"] or ""), str(gpu["arch"]), tuple(_entry(one, keys, tunes) for one in gpu["entries"]))
         for gpu in data["gpus"]
     )
-    return KernelTuning(name, keys, tuple(data["tunes"]), dict(data["fallback"]), gpus)
+    return KernelTuning(name, keys, tunes, _config(data["fallback"], tunes), gpus)
 
 
-def _entry(data: Mapping[str, Any], keys: Keys) -> Entry:
+def _entry(data: Mapping[str, Any], keys: Keys, tunes: Sequence[str]) -> Entry:
     return Entry(
-        tuple(int(data["sizes"][name]) for name in keys.sizes),
+        tuple(_size(name, data["sizes"][name]) for name in keys.sizes),
         tuple(str(data["dtypes"][name]) for name in keys.dtypes),
         tuple(data["flags"][name] for name in keys.flags),
-        dict(data["config"]),
+        _config(data["config"], tunes),
         data.get("time_us"),
     )
+
+
+def _names(data: Mapping[str, Any], part: str) -> tuple[str, ...]:
+    found = data[part]
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise _Damage(f"{part} is no list of names")
+    return tuple(found)
+
+
+def _size(name: str, value: Any) -> int:
+    if type(value) is not int or not 0 <= value < _MOST:
+        raise _Damage(f"the size {name} is {_shown(value)}")
+    return value
+
+
+def _config(data: Any, tunes: Sequence[str]) -> dict[str, Any]:
+    """Return a configuration: what is not among `tunes` could take the place of an argument, or of the grid."""
+    if not isinstance(data, dict):
+        raise _Damage("a configuration is no object")
+    for name, value in data.items():
+        if name not in tunes and name not in _OPTIONS:
+            raise _Damage(f"a configuration sets {_shown(name)}, which is not among tunes")
+        plain = value is None or isinstance(value, str | bool) or (isinstance(value, int) and abs(value) < _MOST)
+        if not plain and not (isinstance(value, float) and math.isfinite(value)):
+            raise _Damage(f"{_shown(name)} is {_shown(value)}")
+        if name in _POSITIVE and value is not None and not (type(value) is int and value > 0):
+            raise _Damage(f"{name} is {_shown(value)}")
+    return dict(data)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value) if not isinstance(value, int) or abs(value) < _MOST else "a huge number"
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+_MOST = 1 << 63
+_OPTIONS = frozenset(["num_warps", "num_stages", "num_ctas", "maxnreg"])
+_POSITIVE = frozenset(["num_warps", "num_ctas", "maxnreg"])
