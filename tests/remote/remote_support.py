@@ -23,7 +23,9 @@ MARK = "TRITONFORGE_TEST_MARK"
 QUICK = Patience(first=0.05, longest=0.2, whole=15.0)
 
 
-def far(target, *, heartbeat=None, patience=QUICK, handlers="remote_handlers", limits=None, files=True, **more):
+def far(
+    target, *, heartbeat=None, patience=QUICK, handlers="remote_handlers", limits=None, files=True, sending=None, **more
+):
     """A worker behind `target`, which gets the files of the workspace; its handlers need no torch."""
     options = {"path": [str(HERE)], "lanes": 2, "warm": ["compile"], "files": files, **more}
     if handlers:
@@ -34,6 +36,7 @@ def far(target, *, heartbeat=None, patience=QUICK, handlers="remote_handlers", l
         lambda: connect(target, transport=transport, timeout=30.0, heartbeat=heartbeat or Heartbeat()),
         limits or Limits(60.0),
         patience,
+        sending,
     )
 
 

@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 from remote_support import elsewhere, far, job
 
+from tritonforge.config.settings import SendingSettings
 from tritonforge.domain.errors import TargetUnreachable
 from tritonforge.domain.frames import message
 from tritonforge.domain.launch import Call, ExactValues, Scalar, Tensor
 from tritonforge.domain.messages import Compile, Program
 from tritonforge.jobs import JobError, shipping
-from tritonforge.jobs.workspace import files as limits
 
 
 @pytest.fixture
@@ -25,11 +25,11 @@ def there(home):
     return home / ".cache" / "tritonforge" / "files"
 
 
-def do(home, root, *actions, file="kernels.py", overlays=()):
+def do(home, root, *actions, file="kernels.py", overlays=(), most=None):
     """Run jobs on one connection and return what they said; a failure's sentence where one failed."""
 
     async def run():
-        async with far(elsewhere(home)) as worker:
+        async with far(elsewhere(home), sending=most) as worker:
             said = []
             for action in actions:
                 try:
@@ -113,20 +113,18 @@ def test_nothing_outside_the_workspace_is_read(home, workspace, tmp_path):
     assert not [path for path in home.rglob("*") if path.is_file() and path.read_bytes() == b"mine alone"]
 
 
-def test_a_file_that_is_too_large_is_named_with_its_size(home, workspace, monkeypatch):
-    monkeypatch.setattr(limits, "LARGEST_FILE", 1 << 20)
+def test_a_file_that_is_too_large_is_named_with_its_size(home, workspace):
     (workspace / "weights.bin").write_bytes(bytes(3 << 20))
     (workspace / "kernels.py").write_text("W = 'weights.bin'\n")
-    (failure,) = do(home, workspace, "read weights.bin")
+    (failure,) = do(home, workspace, "read weights.bin", most=SendingSettings(file_bytes=1 << 20))
     assert "weights.bin was not sent there, because it has 3 MiB, more than the 1 MiB" in failure.message
 
 
-def test_too_many_bytes_together_are_refused_too(home, workspace, monkeypatch):
-    monkeypatch.setattr(limits, "LARGEST_WORKSPACE", 1 << 20)
+def test_too_many_bytes_together_are_refused_too(home, workspace):
     for name in "ab":
         (workspace / f"{name}.bin").write_bytes(os.urandom(700_000))
     (workspace / "kernels.py").write_text("W = ['a.bin', 'b.bin']\n")
-    listed, failure = do(home, workspace, "list", "read b.bin")
+    listed, failure = do(home, workspace, "list", "read b.bin", most=SendingSettings(total_bytes=1 << 20))
     assert listed.split() == ["a.bin", "kernels.py"]
     assert "more than 1 MiB together" in failure.message
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tritonforge.config import validate as v
 from tritonforge.config.lines import index_lines, index_values
-from tritonforge.config.settings import DatedIgnore, LlmSettings, SettingProblem, Settings
+from tritonforge.config.settings import DatedIgnore, LlmSettings, SendingSettings, SettingProblem, Settings
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.ignoring import lapsed_because
 from tritonforge.domain.messages import Limits
@@ -32,6 +32,7 @@ _TOP: dict[str, v.Rule] = {
     "ignore": v.Rule('a list of codes or prefixes such as "TF203", "TF2" or "TF203 until 2027-03-01"', v.dated_codes),
     "per-file-ignores": v.Rule("a table from file patterns to lists of codes", v.file_codes),
     "limits": v.Rule("a table", v.table),
+    "sending": v.Rule("a table", v.table),
 }
 _TARGET: dict[str, v.Rule] = {
     "command": v.Rule('a list of words such as ["ssh", "-T", "gpu1"]', v.texts),
@@ -66,6 +67,12 @@ _LLM: dict[str, v.Rule] = {
 _LIMITS: dict[str, v.Rule] = {
     "seconds": v.Rule("a number of seconds above 0", v.seconds),
     "memory": v.Rule('bytes, or a size such as "8 GiB"', v.size),
+}
+
+_SENDING: dict[str, v.Rule] = {
+    "file": v.Rule('bytes, or a size such as "64 MiB", 1 GiB at most', v.size_up_to(1 << 30)),
+    "total": v.Rule('bytes, or a size such as "512 MiB"', v.size),
+    "files": v.Rule("a whole number of files from 1 up", v.whole(1, 10**6)),
 }
 
 
@@ -146,6 +153,7 @@ def _build(base: Settings, table: Mapping[str, Any], source: v.Source) -> Settin
     top = v.check_table(table, _TOP, (), source)
     llm = v.check_table(top.get("llm", {}), _LLM, ("llm",), source)
     limits = v.check_table(top.get("limits", {}), _LIMITS, ("limits",), source)
+    sending = v.check_table(top.get("sending", {}), _SENDING, ("sending",), source)
     ignore, per_file, dated = _ignores(top.get("ignore"), top.get("per-file-ignores", ()))
     targets = {**base.targets, **_targets(top.get("targets", {}), base.targets, source)}
     default = top.get("default-target", base.default_target)
@@ -166,6 +174,11 @@ def _build(base: Settings, table: Mapping[str, Any], source: v.Source) -> Settin
         limits=Limits(
             seconds=limits.get("seconds", base.limits.seconds),
             memory_bytes=limits.get("memory", base.limits.memory_bytes),
+        ),
+        sending=SendingSettings(
+            sending.get("file", base.sending.file_bytes),
+            sending.get("total", base.sending.total_bytes),
+            sending.get("files", base.sending.files),
         ),
     )
 

@@ -62,6 +62,15 @@ class LlmSettings:
 
 
 @dataclass(frozen=True)
+class SendingSettings:
+    """How much of a workspace is sent to a target elsewhere: bytes of one file and of all, and how many files."""
+
+    file_bytes: int = 64 << 20
+    total_bytes: int = 512 << 20
+    files: int = 10_000
+
+
+@dataclass(frozen=True)
 class LaunchTable:
     """One `[[launch]]` table: the file, the kernel or host function it describes, and the rest as it was written.
 
@@ -126,6 +135,7 @@ class Settings:
     ignore: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     limits: Limits = field(default_factory=Limits)
+    sending: SendingSettings = field(default_factory=SendingSettings)
     problems: tuple[SettingProblem, ...] = ()
     dated: tuple[DatedIgnore, ...] = ()
     """Entries of `ignore` and `per-file-ignores` that were written with a day; the two hold those that still count."""

@@ -250,6 +250,18 @@ def size(value: Any) -> int:
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
+def size_up_to(most: int) -> Callable[[Any], int]:
+    """Accept a size of at most `most` bytes."""
+
+    def check(value: Any) -> int:
+        found = size(value)
+        if found > most:
+            raise ValueError
+        return found
+
+    return check
+
+
 def table(value: Any) -> dict[str, Any]:
     """Accept a table."""
     if not isinstance(value, dict):

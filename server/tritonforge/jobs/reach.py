@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import PurePath
 from typing import Literal
 
+from tritonforge.config.settings import SendingSettings
 from tritonforge.domain.messages import Limits
 from tritonforge.domain.target import Target
 from tritonforge.jobs.client import Heartbeat, Worker, connect
@@ -28,10 +29,12 @@ async def reach(
     log: Callable[[str], None] | None = None,
     heartbeat: Heartbeat | None = None,
     patience: Patience | None = None,
+    sending: SendingSettings | None = None,
 ) -> AsyncIterator[Worker]:
     """Open the worker of `target`, and end it when the block is left; see `connect`.
 
-    Behind a command, the files that jobs need travel with them, and a connection that is lost is made again.
+    Behind a command, the files that jobs need travel with them, within the bounds of `sending`, and a connection that
+    is lost is made again.
 
     Raises:
         TargetUnreachable: when no worker answers, with the reason.
@@ -52,5 +55,5 @@ async def reach(
             heartbeat=heartbeat or Heartbeat(),
         )
 
-    async with remote(target.name, dial, limits, patience) as worker:
+    async with remote(target.name, dial, limits, patience, sending) as worker:
         yield worker

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tritonforge.config.settings import SendingSettings
 from tritonforge.domain.errors import TargetUnreachable
 from tritonforge.domain.frames import Frame
 from tritonforge.domain.messages import Describe, Limits, Request
@@ -26,7 +27,7 @@ _TRIES = 3
 """How often a job may lose its connection: the third time it is probably the job that costs it."""
 _ROUNDS = 8
 """How often a job is repeated because a file was found missing."""
-_MISSING = (b"No module named", b"cannot import name", b"No such file or directory")
+_MISSING = (b"No module named", b"cannot import name", b"No such file or directory", b"is not kept here")
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,13 @@ class RemoteWorker(Worker):
         dial: Callable[[], AbstractAsyncContextManager[Worker]],
         limits: Limits,
         patience: Patience,
+        sending: SendingSettings | None = None,
     ) -> None:
         self._name = name
         self._dial = dial
         self._limits = limits
         self._patience = patience
-        self._shipping = Shipping()
+        self._shipping = Shipping(sending or SendingSettings())
         self._stack = AsyncExitStack()
         self._current: Worker | None = None
         self._turn = asyncio.Lock()
@@ -114,6 +116,7 @@ class RemoteWorker(Worker):
                 frame = await _exchange(worker, shipment, make, on_progress, bounds.seconds)
             except TargetUnreachable:
                 if not worker.lost:
+                    self._shipping.forget()  # of what was under way, something may not have arrived
                     raise
                 lost += 1
                 if lost >= _TRIES:
@@ -122,7 +125,8 @@ class RemoteWorker(Worker):
             note = ""
             if worker.files is not None and any(mark in frame.payload for mark in _MISSING):
                 rounds += 1
-                more, note = self._shipping.missing(request, frame.payload.decode("utf-8", "replace"))
+                said = frame.payload.decode("utf-8", "replace")
+                more, note = await self._shipping.missing(request, said, again=rounds == 1)
                 if more and rounds <= _ROUNDS:
                     continue
             try:
@@ -130,8 +134,8 @@ class RemoteWorker(Worker):
             except JobError as error:
                 if not note:
                     raise
-                said = error.failure.message.rstrip(".")
-                raise JobError(dataclasses.replace(error.failure, message=f"{said} ({note}).")) from error
+                words = error.failure.message.rstrip(".")
+                raise JobError(dataclasses.replace(error.failure, message=f"{words} ({note}).")) from error
             if isinstance(request, Describe) and isinstance(result, WorkerInfo):
                 self._described = self._described or result
             return result
@@ -226,13 +230,14 @@ async def remote(
     dial: Callable[[], AbstractAsyncContextManager[Worker]],
     limits: Limits | None = None,
     patience: Patience | None = None,
+    sending: SendingSettings | None = None,
 ) -> AsyncIterator[RemoteWorker]:
     """Open the worker that `dial` connects to, and end it when the block is left.
 
     Raises:
         TargetUnreachable: when no worker answers.
     """
-    worker = RemoteWorker(name, dial, limits or Limits(), patience or Patience())
+    worker = RemoteWorker(name, dial, limits or Limits(), patience or Patience(), sending)
     try:
         await worker.open()
         yield worker

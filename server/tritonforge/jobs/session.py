@@ -109,7 +109,9 @@ async def _open(
     async with AsyncExitStack() as stack:
 
         async def start() -> Worker:
-            return await stack.enter_async_context(reach(target, limits=settings.limits, warm=warm))
+            return await stack.enter_async_context(
+                reach(target, limits=settings.limits, warm=warm, sending=settings.sending)
+            )
 
         described = await known.recall(target) if known is not None else None
         if described is not None:

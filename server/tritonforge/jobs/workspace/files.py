@@ -10,15 +10,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tritonforge.config.settings import SendingSettings
 from tritonforge.jobs.workspace.ignoring import Ignored
 from tritonforge.jobs.workspace.needs import modules_in, named_in, needs_of
 
-LARGEST_FILE = 64 << 20
-LARGEST_WORKSPACE = 512 << 20
-_MOST_FILES = 10_000
+_MOST_LOOKED_AT = 50_000
+"""Files of a folder that are looked at when a job misses the folder."""
 _MISSING_MODULE = re.compile(r"No module named '([\w.]+)'")
 _MISSING_NAME = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 _MISSING_FILE = re.compile(r"No such file or directory: b?(['\"])(.+?)\1")
+
+
+_NO_SURPRISES = sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class WorkspaceFiles:
     """The files of the workspace `root` that jobs have needed so far; nothing outside of it is ever read."""
 
     root: Path
+    most: SendingSettings = field(default_factory=SendingSettings)
     kept_back: dict[str, str] = field(default_factory=dict)
     """Files that are needed and not sent → why, as a clause."""
 
@@ -62,7 +66,7 @@ class WorkspaceFiles:
         self._ignored.look_again()
         todo = [self.root / name for name in dict.fromkeys((*names, *overlays))]
         seen: set[Path] = set()
-        while todo and len(seen) < _MOST_FILES:
+        while todo:
             path = todo.pop()
             if path in seen:
                 continue
@@ -120,8 +124,13 @@ class WorkspaceFiles:
         if found is None:
             return False
         why = None if name in self._asked else self._ignored.reason(name)
-        if why is None and found[1] > LARGEST_FILE:
-            why = f"it has {_size(found[1])}, more than the {_size(LARGEST_FILE)} that one file may have"
+        if why is None and found[1] > self.most.file_bytes:
+            why = (
+                f"it has {_size(found[1])}, more than the {_size(self.most.file_bytes)} that one file may have "
+                "(`file` in [sending] of tritonforge.toml)"
+            )
+        if why is None and name not in self._wanted and len(self._wanted) >= self.most.files:
+            why = f"more than {self.most.files} files would be needed (`files` in [sending] of tritonforge.toml)"
         if why is not None:
             self.kept_back[name] = why
             self._wanted.pop(name, None)
@@ -144,8 +153,11 @@ class WorkspaceFiles:
             if entry is None:
                 continue
             total += entry.size
-            if total > LARGEST_WORKSPACE:
-                self.kept_back[name] = f"the files that are needed have more than {_size(LARGEST_WORKSPACE)} together"
+            if total > self.most.total_bytes:
+                self.kept_back[name] = (
+                    f"the files that are needed have more than {_size(self.most.total_bytes)} together "
+                    "(`total` in [sending] of tritonforge.toml)"
+                )
                 total -= entry.size
                 continue
             found.append(entry)
@@ -171,17 +183,41 @@ class WorkspaceFiles:
         return Entry(name, known[1], state.st_size, state.st_mtime_ns, bool(state.st_mode & 0o100))
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file that `entries` has; None when it has gone."""
+        """Return the content of a file that `entries` has; None when it has gone, or is none any more.
+
+        What takes its place at the last moment (a link that leads outside, a pipe that nobody writes to, a file that
+        grows without end) is not read.
+        """
+        real = os.path.realpath(self.root / name)
+        if not real.startswith(str(self.root).rstrip(os.sep) + os.sep):
+            return None
         try:
-            return (self.root / name).read_bytes()
+            handle = os.open(real, os.O_RDONLY | _NO_SURPRISES)
+            with os.fdopen(handle, "rb") as file:
+                if not stat.S_ISREG(os.fstat(handle).st_mode):
+                    return None
+                data = file.read(self.most.file_bytes + 1)
         except OSError:
             return None
+        return data if len(data) <= self.most.file_bytes else None
+
+    def outdated(self, name: str) -> None:
+        """Read a file again that was found to have another content than `entries` said."""
+        self._hashed.pop(name, None)
 
     def missing(self, said: str, roots: Iterable[str]) -> list[str]:
         """Return the files that an error message shows to be missing over there, though they are here and not sent.
 
         `roots` are the names that the workspace's root may have in the message.
         """
+        return [name for name in self._named(said, roots) if name not in self._wanted or name in self.kept_back]
+
+    def sent(self, said: str, roots: Iterable[str]) -> bool:
+        """Tell whether an error message shows a file to be missing over there that was sent."""
+        return any(name in self._wanted and name not in self.kept_back for name in self._named(said, roots))
+
+    def _named(self, said: str, roots: Iterable[str]) -> Iterator[str]:
+        """Yield the files of the workspace that an error message shows to be missing over there."""
         found: list[Path] = []
         for match in _MISSING_MODULE.finditer(said):
             found += self._module_named(match[1])
@@ -195,9 +231,24 @@ class WorkspaceFiles:
             path = self.root / text
             if self.name_of(path) is None:
                 continue
-            found += sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-        names = [name for path in found if path.is_file() and (name := self.name_of(path))]
-        return [name for name in dict.fromkeys(names) if name not in self._wanted or name in self.kept_back]
+            found += self._files_in(path) if path.is_dir() else [path]
+        for path in dict.fromkeys(found):
+            if path.is_file() and (name := self.name_of(path)):
+                yield name
+
+    def _files_in(self, folder: Path) -> list[Path]:
+        """Return the files below a folder: not through links, and not in folders that are ignored."""
+        found: list[Path] = []
+        for where, folders, names in os.walk(folder):
+            folders[:] = sorted(
+                name
+                for name in folders
+                if (inside := self.name_of(Path(where, name))) is not None and not self._ignored.leaves_out(inside)
+            )
+            found += [Path(where, name) for name in sorted(names)]
+            if len(found) > _MOST_LOOKED_AT:
+                break
+        return found
 
     def _module_named(self, module: str) -> list[Path]:
         parts = module.split(".")
@@ -231,4 +282,4 @@ def _state(path: Path) -> tuple[int, int] | None:
 
 
 def _size(count: int) -> str:
-    return f"{count / (1 << 20):.0f} MiB"
+    return f"{count / (1 << 20):.0f} MiB" if count >= 1 << 20 else f"{count} bytes"

@@ -48,6 +48,13 @@ class Ignored:
             self._reasons[name] = self._reason(name)
         return self._reasons[name]
 
+    def leaves_out(self, folder: str) -> bool:
+        """Tell whether nothing below `folder` may be sent."""
+        parts = folder.split("/")
+        return any(part in _SECRET_FOLDERS for part in parts) or any(
+            self._decided(parts[:depth], folder=True) for depth in range(1, len(parts) + 1)
+        )
+
     def _reason(self, name: str) -> str | None:
         parts = name.split("/")
         if any(part in _SECRET_FOLDERS for part in parts[:-1]) or any(
