@@ -1,5 +1,6 @@
 """What structural rewrites are built from: minimal edits, shapes of expressions, calls on lines that grew too long."""
 
+import itertools
 import json
 
 import libcst as cst
@@ -178,7 +179,8 @@ def test_on_kernels_of_every_kind_rewrites_decline_or_make_python():
             sizes = {p.name: 64 if p.name in kernel.tiles else 1000 for p in kernel.parameters if p.role != "pointer"}
             task = task_of(text, {"kernel": kernel.name, "values": sizes, "grid": [4096]})
             for rewrite in REWRITES:
-                for outcome in rewrites(rewrite, task):
+                # The first way of making it: others differ in numbers.
+                for outcome in itertools.islice(rewrites(rewrite, task), 1):
                     if not isinstance(outcome, Refusal):
                         compile(outcome.task.texts["before.py"], file.name, "exec")
                         made.add((rewrite.name, file.stem))

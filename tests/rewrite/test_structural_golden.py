@@ -4,9 +4,11 @@ A case is a folder with `before.py`, `task.json` and, unless it is refused, `aft
 tests/rewrite/test_structural_golden.py CASE…` writes `after.py` anew, to be read before it is committed.
 """
 
+import itertools
 import json
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,7 @@ def _finding(file, one):
     )
 
 
+@cache
 def outcomes_of(case):
     folder = GOLDEN / case
     wanted = json.loads((folder / "task.json").read_text())
@@ -95,7 +98,8 @@ def test_what_a_rewrite_makes_can_be_rewritten_on(case):
     wanted, _, outcomes = outcomes_of(case)
     chosen = outcomes[wanted.get("choose", 0)]
     for other in REWRITES:
-        for outcome in rewrites(other, chosen.task):
+        # The first way of making it: others differ in numbers.
+        for outcome in itertools.islice(rewrites(other, chosen.task), 1):
             if not isinstance(outcome, Refusal):
                 compile(outcome.task.texts["before.py"], "after", "exec")
                 assert outcome.task.kernel.name == wanted["kernel"]

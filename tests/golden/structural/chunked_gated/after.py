@@ -56,4 +56,4 @@ def recurrence(x, g):
 
 
 def run():
-    return recurrence(torch.randn(2, 75, 20), -torch.rand(2, 75, 20))
+    return recurrence(torch.randn(1, 40, 10), -torch.rand(1, 40, 10))
