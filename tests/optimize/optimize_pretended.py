@@ -104,16 +104,16 @@ class PretendedGate:
 
 
 class Blocks:
-    """Proposes other blocks, once."""
+    """Proposes other blocks; once one was tried, those of `then`."""
 
     origin = "rule"
 
-    def __init__(self, *blocks):
-        self.blocks = blocks
+    def __init__(self, *blocks, then=()):
+        self.blocks, self.then = blocks, then
 
     def propose(self, task, trials=()):
         text = task.texts[FILE]
-        for block in self.blocks if not trials else ():
+        for block in self.then if trials else self.blocks:
             edits = edits_between(FILE, text, with_block(text, block))
             yield Candidate(f"BLOCK_SIZE={block}", edits, (("launch-parameters", (("BLOCK_SIZE", str(block)),)),))
 
@@ -146,6 +146,7 @@ class Target:
         gate,
         *,
         blocks=tuple(TIMES)[1:],
+        then=(),
         times=table,
         sizes=(16777259,),
         lost_after=None,
@@ -167,7 +168,7 @@ class Target:
         async def go():
             try:
                 return await optimize(
-                    subject, session, yardstick(session), [Blocks(*blocks)],
+                    subject, session, yardstick(session), [Blocks(*blocks, then=then)],
                     **{"budget_s": 300.0, "store": store, **options},
                 )  # fmt: skip
             except TargetUnreachable as error:

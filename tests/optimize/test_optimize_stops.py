@@ -6,6 +6,7 @@ import pytest
 from optimize_pretended import FILE, PretendedGate, table, with_block
 
 from tritonforge.optimize import choosing
+from tritonforge.optimize.guide import Guide
 from tritonforge.optimize.tunings import tuned_launches
 
 pytest.importorskip("triton", reason="needs torch and triton in this environment")
@@ -38,6 +39,34 @@ def test_the_first_versions_are_measured_while_others_still_compile(fresh_exampl
     assert set(target.blocks("Time")) >= {64, 128, 1024}
     assert {"BLOCK_SIZE=2048"} <= {trial.candidate.title for trial in result.trials}
     assert result.best.trial.candidate.title == "BLOCK_SIZE=1024"
+
+
+def test_a_later_round_knows_what_earlier_ones_measured_and_what_the_gate_refused(fresh_examples, search, monkeypatch):
+    studies = []
+
+    class Watched(Guide):
+        def __init__(self, points):
+            super().__init__(points)
+            self.points, self.told, self.refused = points, {}, {}
+            studies.append(self)
+
+        def tell(self, place, time_us):
+            self.told[self.points[place]["BLOCK_SIZE"]] = time_us
+            super().tell(place, time_us)
+
+        def refuse(self, place, constraint):
+            self.refused[self.points[place]["BLOCK_SIZE"]] = constraint
+            super().refuse(place, constraint)
+
+    monkeypatch.setattr(choosing, "Guide", Watched)
+    result, target = search(fresh_examples(), PretendedGate(refuses=[1024]), blocks=(512, 1024), then=(2048,))
+    first, second = studies
+    assert set(first.told) == {64, 512, 1024}
+    assert second.refused == {1024: "gate"}
+    assert second.told[512] == pytest.approx(100.0, rel=0.01)
+    assert set(second.told) == {64, 512, 2048}
+    assert result.best.trial.candidate.title == "BLOCK_SIZE=2048"
+    assert target.blocks("Time").count(512) == 1
 
 
 def by_size(text, block, call):

@@ -28,27 +28,35 @@ NOISE = MEASURED_GAIN - 1.0
 class Round:
     """The versions of one round, and the study that says which of them comes next."""
 
-    def __init__(self, search: Search, attempts: Sequence[Attempt], guide: Guide) -> None:
-        """Begin with versions none of which is compiled; the original is known to the study."""
+    def __init__(self, search: Search, attempts: Sequence[Attempt], earlier: Sequence[Attempt], guide: Guide) -> None:
+        """Begin with versions none of which is compiled; the study is told of the original and of earlier rounds."""
         self._search = search
-        self._attempts = [search.original, *attempts]
+        self._new = list(attempts)
+        self._attempts = [search.original, *attempts, *earlier]
         self._guide = guide
         self._changed = asyncio.Event()
         self._finished = False
         self.below_noise = False
         """Whether it ended because nothing that was left was expected to save more than noise."""
-        self._know(search.original)
-        time_us = search.original.time_us(measured=search.measured)
-        if 0 < time_us < float("inf"):
-            guide.tell(0, time_us)
+        for attempt in (search.original, *earlier):
+            time_us = attempt.time_us(measured=search.measured)
+            verdict = attempt.trial.verdict if attempt.trial else None
+            if verdict is not None and not verdict.accepted:
+                guide.refuse(self._place(attempt), constraints.GATE)
+            elif 0 < time_us < float("inf"):
+                self._know(attempt)
+                guide.tell(self._place(attempt), time_us)
 
     @classmethod
     async def of(cls, search: Search, attempts: Sequence[Attempt]) -> Round:
         """Begin a study of `attempts`; Optuna is loaded beside the event loop."""
         await asyncio.to_thread(import_module, "tritonforge.optimize.sampler")
         first = search.original.first
-        candidates = [search.original.candidate, *(attempt.candidate for attempt in attempts)]
-        return cls(search, attempts, Guide(points_of(candidates, first.launch.config if first else None)))
+        new = {id(attempt) for attempt in attempts}
+        earlier = [one for one in search.attempts.values() if id(one) not in new]
+        candidates = [one.candidate for one in (search.original, *attempts, *earlier)]
+        guide = Guide(points_of(candidates, first.launch.config if first else None))
+        return cls(search, attempts, earlier, guide)
 
     def _place(self, attempt: Attempt) -> int:
         return next(place for place, one in enumerate(self._attempts) if one is attempt)
@@ -63,8 +71,8 @@ class Round:
 
     async def compile(self) -> None:
         """Compile what is not known to be of no use; tell the study what came out."""
-        fresh = [attempt for attempt in self._attempts[1:] if attempt.trial is None]
-        for attempt in self._attempts[1:]:
+        fresh = [attempt for attempt in self._new if attempt.trial is None]
+        for attempt in self._new:
             if attempt.trial is not None:
                 self._guide.refuse(self._place(attempt), constraints.RUNS)
         try:
@@ -96,14 +104,14 @@ class Round:
             compiling.cancel()
             await asyncio.gather(compiling, return_exceptions=True)
         await halve(self._search, measured)
-        for attempt in self._attempts[1:]:
+        for attempt in self._new:
             if attempt.trial is None and attempt.samples is None and attempt.known_us is None:
                 spent = self._search.left_s <= 0
                 self._search.drop(attempt, NOT_TRIED if spent else "predicted to be slower; not measured")
 
     async def _first_rung(self) -> list[Attempt]:
         search, done = self._search, list[Attempt]()
-        most = sum(one.trial is None for one in self._attempts[1:])
+        most = sum(one.trial is None for one in self._new)
         while search.left_s > 0 and len(done) < PER_ROUND:
             # At first half of them, so that there is something to choose among; then whatever there is.
             enough = 1 if done else max(min(AT_ONCE, most), min(PER_ROUND, most // 2))
