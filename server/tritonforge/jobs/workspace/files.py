@@ -64,7 +64,7 @@ class WorkspaceFiles:
             self._asked.update(names)
         self._folders.clear()
         self._ignored.look_again()
-        todo = [self.root / name for name in dict.fromkeys((*names, *overlays))]
+        todo = [self.root / name for name in dict.fromkeys((*names, *overlays))][::-1]  # the kernel's own file first
         seen: set[Path] = set()
         while todo:
             path = todo.pop()

@@ -17,6 +17,15 @@ _SECRET = (
 _SECRET_FOLDERS = frozenset([".git", ".hg", ".svn", ".ssh", ".aws", ".gnupg", ".kube", ".docker"])
 
 
+_CLASSES = {
+    "alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": r"\s",
+    "blank": r" \t", "xdigit": "0-9A-Fa-f", "punct": r"!-/:-@[\\\]^_`{-~", "cntrl": r"\x00-\x1f\x7f", "graph": "!-~",
+    "print": " -~",
+}  # fmt: skip
+_CLASS = re.compile(rf"\[:({'|'.join(_CLASSES)}):\]")
+_BRACKETS = re.compile(r"\[([!^]?)(\]?(?:\[:\w+:\]|\\.|[^\]\\])*)\]")
+
+
 @dataclass(frozen=True)
 class _Pattern:
     regex: re.Pattern[str]
@@ -127,7 +136,7 @@ def _pattern(line: str, place: str) -> _Pattern | None:
         return None
     anchored = "/" in text
     try:
-        regex = re.compile(("" if anchored else "(?:.*/)?") + _regex(text.lstrip("/") if anchored else text), re.DOTALL)
+        regex = re.compile(("" if anchored else "(?:.*/)?") + _regex(text.removeprefix("/")), re.DOTALL)
     except re.error:
         return None
     return _Pattern(regex, negated, folders_only, f"{place}: {line.strip()}")
@@ -145,9 +154,9 @@ def _regex(text: str) -> str:
             out, i = out + "[^/]*", i + 1
         elif rest[0] == "?":
             out, i = out + "[^/]", i + 1
-        elif rest[0] == "[" and (end := text.find("]", i + 2)) > 0:
-            body = text[i + 1 : end].replace("\\", "\\\\")
-            out, i = out + f"[{'^' + body[1:] if body[0] in '!^' else body}]", end + 1
+        elif found := _BRACKETS.match(rest):
+            body = re.sub(r"([\[&~|])", r"\\\1", _CLASS.sub(lambda one: _CLASSES[one[1]], found[2]))
+            out, i = out + f"(?!/)[{'^' if found[1] else ''}{body}]", i + found.end()
         elif rest[0] == "\\" and len(rest) > 1:
             out, i = out + re.escape(rest[1]), i + 2
         else:
