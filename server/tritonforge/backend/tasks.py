@@ -58,7 +58,8 @@ class Profile(Task[KernelFacts]):
 class Searched:
     """What a search ended with; `words` are a model's on it.
 
-    Of what it suggests, `portable` is the autotuned form, and `applied` the state of the code that it leads to.
+    Of what it suggests, `portable` is the autotuned form, `applied` the state of the code that it leads to, and
+    `others` are the texts of other files that it changes, by file.
     """
 
     result: OptimizeResult
@@ -66,6 +67,7 @@ class Searched:
     words: str = ""
     portable: Candidate | None = None
     applied: CodeState | None = None
+    others: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

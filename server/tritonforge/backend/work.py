@@ -95,7 +95,7 @@ async def _optimize(task: Optimize, session: Session, tell: Tell) -> Searched:
         workload = await _workload(task.source, tell, allow_run=task.allow_run)
         found = await _calls(workload, kernel, session, task.way)
         measure = yardstick(session, ceilings=await ceilings_of(session, workload.store))
-        subject = workload.subject(kernel, found)
+        subject = await workload.with_users(workload.subject(kernel, found))
         result = await search(subject, session, measure, asking.engines, budget_s=task.budget_s, on_step=show)
         result = await asking.finished(result, text)
     await asyncio.to_thread(workload.store.put_tuning, result)
@@ -105,7 +105,9 @@ async def _optimize(task: Optimize, session: Session, tell: Tell) -> Searched:
         return Searched(result, facts, asking.words)
     portable = await asyncio.to_thread(form_of, kernel, text, result.best, first)
     applied = await asyncio.to_thread(state_after, kernel, text, result.best)
-    return Searched(result, facts, asking.words, portable, applied)
+    changed = {edit.file for edit in result.best.trial.candidate.edits}
+    others = tuple((file, content) for file, content in subject.others if file in changed)
+    return Searched(result, facts, asking.words, portable, applied, others)
 
 
 async def _record(task: Record, session: Session, tell: Tell) -> int:

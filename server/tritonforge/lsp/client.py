@@ -65,6 +65,8 @@ class Client:
         self.can = Abilities()
         self.layout: Callable[[str], Layout | None] = lambda _: None
         """Says where the cells of a notebook are; set by who knows the documents."""
+        self.opened: Callable[[str], tuple[str, int | None] | None] = lambda _: None
+        """Returns text and version of an open document; set in the same way."""
         self._waiting: set[asyncio.Task[None]] = set()
 
     def say(self, sentence: str, kind: types.MessageType = types.MessageType.Info) -> None:
@@ -113,10 +115,17 @@ class Client:
 
         Edits of a notebook's text become edits of its cells.
         """
-        layout = self.layout(uri)
-        parts: list[tuple[str, int | None, Sequence[types.TextEdit]]] = [(uri, version, edits)]
-        if layout is not None:
-            parts = [(cell.uri, cell.version, own) for cell, own in layout.edits(edits)]
+        return self.edits_of([(uri, version, edits)])
+
+    def edits_of(self, documents: Sequence[tuple[str, int | None, Sequence[types.TextEdit]]]) -> types.WorkspaceEdit:
+        """Build an edit of several documents, each given by its URI, its version and its edits."""
+        parts: list[tuple[str, int | None, Sequence[types.TextEdit]]] = []
+        for uri, version, edits in documents:
+            layout = self.layout(uri)
+            if layout is None:
+                parts.append((uri, version, edits))
+            else:
+                parts += [(cell.uri, cell.version, own) for cell, own in layout.edits(edits)]
         if not self.can.versioned_edits:
             return types.WorkspaceEdit(changes={uri: list(own) for uri, _, own in parts})
         return types.WorkspaceEdit(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
 
+from tritonforge.analysis import decode_source
 from tritonforge.domain.kernel import Kernel
 from tritonforge.lsp import names, summary
 from tritonforge.lsp.client import Client
@@ -14,6 +16,7 @@ from tritonforge.lsp.code_lens import Ways, run_to_record
 from tritonforge.lsp.diagnostics import SOURCE
 from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.facts import Facts, Offer
+from tritonforge.lsp.positions import PositionedText
 from tritonforge.report import wording
 from tritonforge.workload.index import Way
 
@@ -71,7 +74,23 @@ def edit_of(offer: Offer, snapshot: Snapshot, client: Client) -> types.Workspace
     edits = offer.edits_for(snapshot)
     if edits is None:
         return None
-    return client.edits(snapshot.uri, snapshot.version, [snapshot.positions.edit(edit) for edit in edits])
+    documents = [(snapshot.uri, snapshot.version, [snapshot.positions.edit(edit) for edit in edits])] if edits else []
+    for file, elsewhere in offer.edits_elsewhere().items():
+        path = snapshot.root / file
+        opened, verified = client.opened(path.as_uri()), dict(offer.others)[file]
+        if (opened[0] if opened is not None else _on_disk(path)) != verified:
+            return None  # what the verdict speaks of is no longer there
+        positions = PositionedText(verified, snapshot.positions.encoding)
+        version = opened[1] if opened is not None else None
+        documents.append((path.as_uri(), version, [positions.edit(edit) for edit in elsewhere]))
+    return client.edits_of(documents)
+
+
+def _on_disk(path: Path) -> str | None:
+    try:
+        return decode_source(path.read_bytes())[0]
+    except OSError:
+        return None
 
 
 def _kernels_at(snapshot: Snapshot, where: types.Range) -> list[Kernel]:

@@ -110,6 +110,11 @@ class Documents:
         found = self._open.get(same(uri))
         return found.positions.text if found else None
 
+    def opened(self, uri: str) -> tuple[str, int | None] | None:
+        """Return text and version of an open document."""
+        found = self._open.get(same(uri))
+        return (found.positions.text, found.version) if found else None
+
     def version(self, uri: str) -> int | None:
         """Return the version of an open document."""
         found = self._open.get(same(uri))

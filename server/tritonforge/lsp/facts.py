@@ -20,7 +20,8 @@ class Offer:
     """A verified suggestion for a kernel as it stood in `text`.
 
     `portable` is the same as a choice of an autotuner, where that can be written; no verdict speaks of it yet.
-    `applied` is the state of the kernel's code that it leads to.
+    `applied` is the state of the kernel's code that it leads to. `others` are the texts of other files that it changes,
+    as they were when it was verified.
     """
 
     id: str
@@ -29,6 +30,12 @@ class Offer:
     suggestion: Suggestion
     portable: Candidate | None = None
     applied: CodeState | None = None
+    others: tuple[tuple[str, str], ...] = ()
+
+    def edits_elsewhere(self) -> dict[str, tuple[Edit, ...]]:
+        """Return its edits of other files, by file; they hold while the file reads as in `others`."""
+        edits = self.suggestion.trial.candidate.edits
+        return {file: tuple(edit for edit in edits if edit.file == file) for file, _ in self.others}
 
     def edits_for(self, snapshot: Snapshot) -> tuple[Edit, ...] | None:
         """Return its edits for the document as it is now; None when what was verified is no longer there.
@@ -46,8 +53,8 @@ class Offer:
         kernel = snapshot.kernel(self.kernel.name)
         if kernel is None or state_of(kernel) != state_of(self.kernel):
             return None
-        edits = candidate.edits
-        if any(edit.file != snapshot.file for edit in edits):
+        edits = tuple(edit for edit in candidate.edits if edit.file == snapshot.file)
+        if {edit.file for edit in candidate.edits} - {snapshot.file} - dict(self.others).keys():
             return None
         return moved_edits(edits, self.text, snapshot.text)
 

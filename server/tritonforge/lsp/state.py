@@ -64,6 +64,7 @@ class State:
         self.client = client
         self.documents = Documents(encoding)
         client.layout = self.documents.notebooks.layout
+        client.opened = self.documents.opened
         self.facts = Facts()
         self.kernels = KernelList()
         self.verdicts = Verdicts()

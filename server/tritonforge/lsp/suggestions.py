@@ -38,9 +38,12 @@ def preview(state: State, snapshot: Snapshot, offer: Offer) -> dict[str, Any]:
     Of a notebook, `uri` and `text` are the changed cell's.
 
     Raises:
-        UsageError: several cells change, which no diff editor shows.
+        UsageError: several cells or another file change, which no diff editor shows.
     """
     edits = offer.edits_for(snapshot)
+    if offer.edits_elsewhere():
+        files = ", ".join(dict.fromkeys(edit.file for edit in offer.suggestion.trial.candidate.edits))
+        raise UsageError(f"The suggestion changes {files}.", "Apply it to look at it; undo takes it back.")
     uri, text = snapshot.uri, None if edits is None else apply_edits(snapshot.text, edits)
     if edits is not None and snapshot.cells is not None:
         uri, text = _cell(state, snapshot.cells, [snapshot.positions.edit(edit) for edit in edits])

@@ -61,7 +61,10 @@ async def optimize(
         if not job.cancelled:
             state.client.say(f"{kernel.name}: {outcome}")
         return outcome
-    state.offer(snapshot.uri, Offer(job.id, kernel, snapshot.text, result.best, found.portable, found.applied))
+    state.offer(
+        snapshot.uri,
+        Offer(job.id, kernel, snapshot.text, result.best, found.portable, found.applied, found.others),
+    )
     return summary.verified(result.best)
 
 
