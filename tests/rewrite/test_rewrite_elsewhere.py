@@ -8,7 +8,7 @@ from tritonforge.analysis import analyze, launches_elsewhere
 from tritonforge.domain.finding import Bottleneck
 from tritonforge.domain.launch import CallSite, Config, Launch, Problem, Scalar
 from tritonforge.domain.source import Edit, apply_edits
-from tritonforge.rewrite import Refusal, RuleEngine, edits_between, rewrite_launch
+from tritonforge.rewrite import ChangedOnDisk, Refusal, RuleEngine, apply_to_disk, edits_between, rewrite_launch
 from tritonforge.rewrite.protocol import Task
 from tritonforge.rewrite.structural import REWRITES, rewrites
 from tritonforge.workload.subject import Subject
@@ -199,3 +199,19 @@ def test_a_version_is_loaded_with_the_edits_of_every_file():
     with pytest.raises(KeyError):
         subject.texts([Edit("src/lib/none.py", 0, 0, "")])
     assert dataclasses.replace(subject, others=()).texts() == {"src/lib/kernels.py": KERNELS}
+
+
+def test_both_files_are_written_or_none(tmp_path):
+    for file, text in FILES.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text)
+    several = next(one for one in REWRITES if one.name == "several-rows")
+    edits = next(rewrites(several, rows_task(FILES))).candidate.edits
+    (tmp_path / "src/lib/ops.py").write_text(OPS + "# typed meanwhile\n")
+    with pytest.raises(ChangedOnDisk):
+        apply_to_disk(tmp_path, edits, FILES)
+    assert (tmp_path / "src/lib/kernels.py").read_text() == KERNELS
+    (tmp_path / "src/lib/ops.py").write_text(OPS)
+    assert apply_to_disk(tmp_path, edits, FILES) == ("src/lib/kernels.py", "src/lib/ops.py")
+    now = {file: (tmp_path / file).read_text() for file in FILES}
+    assert {file for file in FILES if now[file] != FILES[file]} == set(FILES)
