@@ -79,12 +79,13 @@ class _Worker:
         self.thread.join(60)
         self.loop.close()
 
-    def judge(self, case):
-        future = asyncio.run_coroutine_threadsafe(self._judge(case), self.loop)
+    def judge(self, case, wrong=None):
+        future = asyncio.run_coroutine_threadsafe(self._judge(case, wrong), self.loop)
         return future.result(280)
 
-    async def _judge(self, case):
+    async def _judge(self, case, wrong):
         before, after = ((GOLDEN / case / f"{name}.py").read_text() for name in ("before", "after"))
+        after = wrong if wrong is not None else after
         file = f"{case}.py"
         (self.root / file).write_text(before)
         name = json.loads((GOLDEN / case / "task.json").read_text())["kernel"]
@@ -116,3 +117,31 @@ def test_the_gate_accepts_it(worker, case):
     assert verdict.accepted, verdict.reason
     assert verdict.checks["results"] == "passed"
     assert len(verdict.inputs) > 5
+
+
+def _changed(case, version, *changes):
+    text = (GOLDEN / case / f"{version}.py").read_text()
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+WRONG = {
+    "variance_tiles": (
+        "before",
+        ("tl.where(cols < n, x - mean, 0.0)", "x"),
+        ("squares / n", "squares / n - mean * mean"),
+    ),
+    "online_logsumexp": ("after", ('tl.where((highest == -float("inf")) & (n > 0), float("nan"), total)', "total")),
+    "chunked_gated": ("after", ("tl.sum(odd) == 0", "T > 0")),
+}
+"""Golden case → what it would be without care: E[x²] - E[x]², rows of -inf with a sum, products that leave fp32."""
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_the_gate_refuses_what_is_left_out_of_it(worker, case):
+    version, *changes = WRONG[case]
+    verdict = worker.judge(case, _changed(case, version, *changes))
+    assert not verdict.accepted
+    assert "differs" in verdict.reason

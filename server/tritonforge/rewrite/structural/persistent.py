@@ -4,8 +4,9 @@ What a program does before its first load is done once, the loads of the next ti
 (`tl.range(flatten=True)` makes one loop of the loop over tiles and the one inside), and no wave of programs waits for
 the last program of the one before.
 
-Preconditions: one launch with a grid that is a tuple; every program along every axis does its own tile, none ends
-early or asks how many there are; many more programs than the device has multiprocessors.
+Preconditions: a dot, or a finding that programs are too short or their last wave too long; one launch with a grid that
+is a tuple; every program along every axis does its own tile, none ends early or asks how many there are; many more
+programs than the device has multiprocessors.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ class Persistent:
             raise Absent("the kernel waits in a loop")
         dot = any(name_of(n, text.tl) == "dot" for n in nodes_of(text.function))
         counts = [c for c in ((1, 2) if dot else (8, 4)) if programs >= _LEAST_WAVES * c * units]
+        if not dot and not _short(text):
+            raise Absent("programs are not known to be too short, or their last wave too long")
         if not counts:
             raise Absent(f"{programs} programs are no more than the device holds at once")
         host = Host(text)
@@ -96,7 +99,8 @@ class Persistent:
         edits += _units(text, host, units_name)
         for count in counts:
             most = units_name if count == 1 else f"{count} * {units_name}"
-            tiles = " * ".join(_factor(text, e) for e in grid.elts)
+            one = text.source.segment(grid.elts[0])
+            tiles = " * ".join(_factor(text, e) for e in grid.elts) if axes > 1 else one
             yield Change(
                 f"{count} program{'s' if count > 1 else ''} for each multiprocessor, each for many tiles",
                 (*edits, text.source.replace(grid, f"(min({most}, {tiles}),)")),
@@ -104,6 +108,13 @@ class Persistent:
                 {},
                 (min(count * units, programs), 1, 1),
             )
+
+
+def _short(text: KernelText) -> bool:
+    """Tell whether something was found that fewer programs mend: without a dot, that they are many costs little."""
+    bottleneck = text.task.bottlenecks.get(text.launch.id)
+    found = {finding.code for finding in text.task.findings}
+    return bool(found & Persistent.treats) or (bottleneck is not None and bottleneck.kind in Persistent.classes)
 
 
 def _loop(text: KernelText, statements: Sequence[cst.BaseStatement], extents: Sequence[str]) -> cst.For:

@@ -88,29 +88,49 @@ def extent_of(text: KernelText, host: Host, axis: int, wish: str) -> Extent:
     Raises:
         Refused: it is not known at the launch.
     """
-    element = grid_tuple(host).elts[axis]
+    return _extent(text, host, grid_tuple(host).elts[axis], axis, wish)
+
+
+def _extent(text: KernelText, host: Host, element: ast.expr, axis: int, wish: str) -> Extent:
     source, words = text.source, text.source.segment(element)
     for parameter in text.kernel.parameters:
         given = host.argument(0, parameter.name)
         if given is not None and source.segment(given) == words and parameter.role != "pointer":
             return Extent(parameter.name)
+    if isinstance(element, ast.BinOp) and isinstance(element.op, ast.Mult):
+        parts = [_extent(text, host, e, axis, wish) for e in (element.left, element.right)]
+        if not all(part.passed for part in parts):
+            return Extent(" * ".join(p.words for p in parts), tuple(pair for p in parts for pair in p.passed))
     if isinstance(element, ast.Call) and called_name(element) == "cdiv" and len(element.args) == 2:
         size, tile = element.args
         whole = next((p.name for p in text.kernel.parameters if _passes(text, host, p.name, size)), "")
-        key = meta_key(host.grids[0], tile)
-        known = {p.name for p in text.kernel.parameters if p.constexpr}
-        by = key if key in known else next((n for n in sorted(known) if _passes(text, host, n, tile)), "")
-        if not by and isinstance(tile, ast.Constant):
-            # The number is the size of the tile that divides the work along this axis, so the kernel's own is meant.
-            divides = dict(text.kernel.program_axes).get(axis, ())
-            by = next((t for t in divides if len(divides) == 1 and text.value(t) == tile.value), "")
+        by = _tile_of(text, host, tile, axis)
         if whole and by:
             return Extent(f"{text.tl}.cdiv({whole}, {by})")
-    asks = any(isinstance(n, ast.Name) and n.id in host.grids[0].meta for n in ast.walk(element))
-    if asks or not host.says_at_launch(0, element):
+        if by and host.says_at_launch(0, size) and not _asks_launch(host, size):
+            name = text.fresh("size", "elements", "total_size")
+            return Extent(f"{text.tl}.cdiv({name}, {by})", ((name, source.segment(size)),))
+    if _asks_launch(host, element) or not host.says_at_launch(0, element):
         raise Refused(f"the number of programs, {words}, is not known at the launch")
     name = text.fresh(wish, f"num_{wish}", f"{wish}_count")
     return Extent(name, ((name, words),))
+
+
+def _asks_launch(host: Host, element: ast.expr) -> bool:
+    """Tell whether an expression of the grid reads what the launch passes."""
+    return any(isinstance(n, ast.Name) and n.id in host.grids[0].meta for n in ast.walk(element))
+
+
+def _tile_of(text: KernelText, host: Host, tile: ast.expr, axis: int) -> str:
+    """Return the constexpr of the kernel that an expression of the grid divides by."""
+    key = meta_key(host.grids[0], tile)
+    known = {p.name for p in text.kernel.parameters if p.constexpr}
+    by = key if key in known else next((n for n in sorted(known) if _passes(text, host, n, tile)), "")
+    if not by and isinstance(tile, ast.Constant):
+        # The number is the size of the tile that divides the work along this axis, so the kernel's own is meant.
+        divides = dict(text.kernel.program_axes).get(axis, ())
+        by = next((t for t in divides if len(divides) == 1 and text.value(t) == tile.value), "")
+    return by or ""
 
 
 def _passes(text: KernelText, host: Host, parameter: str, wanted: ast.expr) -> bool:
