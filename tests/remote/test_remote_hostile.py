@@ -63,14 +63,21 @@ async def meet(target, timeout=3.0, **options):  # noqa: ASYNC109 - passed on
         (GREET + "time.sleep(60)", "said nothing within"),
         (GREET + "h = json.dumps({'v': 7, 'kind': 'hello'}).encode(); say(struct.pack('>4sIQ', b'TFr1', len(h), 0) + h)"
          "\ntime.sleep(60)", "speaks protocol 7"),
+        (START + "import os; os.close(1); time.sleep(60)", "closed its output before a worker answered"),
+        (GREET + "import os; os.close(1); time.sleep(60)", "has ended"),
+        (START + "say(b'Password: '); time.sleep(60)", "see that"),
+        (START + "print('Enter PIN for key:', end=' ', file=sys.stderr, flush=True); time.sleep(60)", "see that"),
         (START + "say(b'\\ntritonforge-worker/1 python \\x1b[2J2.7.18 /evil\\x07\\n')", "too old for a worker"),
     ],
 )  # fmt: skip
 def test_every_strange_greeting_is_an_unreachable_target(tmp_path, mark, does, says):
     begun = time.monotonic()
     with pytest.raises(TargetUnreachable) as caught:
-        asyncio.run(meet(evil(tmp_path, does), timeout=1.5))
+        asyncio.run(
+            meet(evil(tmp_path, does), timeout=20.0 if "close(1)" in does else 4.0 if "see that" in says else 1.5)
+        )
     assert says in str(caught.value)
+    assert "asks a question" in str(caught.value) or "see that" not in says
     assert str(caught.value).isprintable(), "what would command a terminal is taken out"
     assert len(str(caught.value)) < 3000
     assert time.monotonic() - begun < 20
@@ -259,10 +266,78 @@ def test_wrong_spellings_of_values_are_codec_errors():
     assert decode(float, encode(float("inf"))) == float("inf")
 
 
+def test_a_result_for_another_job_or_a_second_one_is_nobodys():
+    other = wire(message("result", CompileResult((), "of another"), id=2))
+    mine = wire(message("result", CompileResult((), "mine"), id=1))
+    assert answers(other, other, mine, other, mine).output == "mine"
+    early = wire(message("result", CompileResult((), "early"), id=2))
+
+    async def run():
+        scripted = Scripted([early])
+        worker = Worker("far", scripted, Limits())
+        try:
+            while not scripted._queue.empty():  # noqa: ASYNC110 - it takes a turn or two of the loop
+                await asyncio.sleep(0)
+            asked = [asyncio.create_task(worker.run(COMPILE)) for _ in range(2)]
+            while len(worker._pending) < 2:  # noqa: ASYNC110 - the same
+                await asyncio.sleep(0)
+            for number in (1, 1, 2):
+                scripted._queue.put_nowait(wire(message("result", CompileResult((), f"{number}"), id=number)))
+            return [one.output for one in await asyncio.wait_for(asyncio.gather(*asked), 10)]
+        finally:
+            await worker._close()
+
+    assert asyncio.run(run()) == ["1", "2"], "what comes before a job was asked for is not its answer"
+
+
+def test_a_flood_of_progress_leaves_the_near_side_its_turns():
+    class Flood(Scripted):
+        async def read(self):
+            return noise  # never waits
+
+    noise = wire(message("progress", id=1, message="still at it")) * 500
+
+    async def run():
+        worker = Worker("far", Flood([]), Limits())
+        try:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(worker.run(COMPILE, on_progress=lambda *_: None), 0.3)
+        finally:
+            await worker._close()
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+@pytest.mark.parametrize("harm", ["emptied", "link", "open"])
+def test_a_worker_in_the_cache_that_is_not_whole_or_not_ours_is_never_run(home, workspace, harm):
+    parent = home / ".cache" / "tritonforge" / "worker"
+    kept = parent / worker_archive().digest
+
+    async def run():
+        async with far(elsewhere(home)) as worker:
+            return (await worker.run(job(workspace, "read kernels.py"))).output
+
+    asyncio.run(run())
+    main = kept / "tritonforge" / "worker" / "__main__.py"
+    if harm == "emptied":
+        (kept / "tritonforge" / "worker" / "guard.py").write_text("")
+    elif harm == "link":
+        kept.rename(home / "elsewhere")
+        kept.symlink_to(home / "elsewhere")
+    else:
+        parent.chmod(0o777)
+        parent.parent.chmod(0o777)
+    assert asyncio.run(run()) == "VALUE = 1\n"
+    assert main.stat().st_size > 300
+    assert not kept.is_symlink()
+    assert not (parent.stat().st_mode | parent.parent.stat().st_mode) & 0o077
+    assert [path.name for path in parent.iterdir()] == [kept.name], "nothing broken is kept, and no second one"
+
+
 RELAY = HERE / "far_relay.py"
 
 
-ARCHIVE = len(bootstrap("0" * 32, 1, {})) + len(worker_archive().data)
+ARCHIVE = len(bootstrap(worker_archive(), {})) + len(worker_archive().data)
 """Bytes up to the end of the worker's archive, about."""
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tritonforge.domain.target import Target
+from tritonforge.targets.archive import Archive
 from tritonforge.targets.command import bootstrap, command_line
 
 HELLO = b"import sys; print(sys.argv, sys.version_info[0])\n"
@@ -55,6 +56,6 @@ def test_a_command_without_python_uses_the_one_on_its_path():
 
 
 def test_the_bootstrap_reads_on_every_python():
-    text = bootstrap("d", 1, {"warm": ["compile"]}).decode()
-    assert text.startswith("SETTINGS = {'digest': 'd', 'size': 1, 'options': {'warm': ['compile']}}\n")
+    text = bootstrap(Archive(b"x", "d", 1, 2), {"warm": ["compile"]}).decode()
+    assert text.startswith("SETTINGS = {'digest': 'd', 'size': 1, 'whole': (1, 2), 'options': {'warm': ['compile']}}\n")
     text.encode("ascii")

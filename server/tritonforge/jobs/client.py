@@ -211,6 +211,7 @@ class Worker:
                 self._heard = time.monotonic()
                 for frame in parser.feed(data):
                     self._take(frame)
+                await asyncio.sleep(0)  # a worker that never pauses must not keep others from their turn
             what, self.lost = "has ended", self._ended is None
         except (FrameError, CodecError) as error:
             what = f"sent what cannot be read ({plain(str(error))})"

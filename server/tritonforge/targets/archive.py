@@ -18,10 +18,15 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True)
 class Archive:
-    """A zip file, and the hash of the names and contents in it (not of the zip: zlib versions differ)."""
+    """A zip file, and the hash of the names and contents in it (not of the zip: zlib versions differ).
+
+    `files` and `size` are how many files are in it, and their bytes together.
+    """
 
     data: bytes
     digest: str
+    files: int
+    size: int
 
 
 @cache
@@ -37,7 +42,8 @@ def worker_archive() -> Archive:
         for name, content in sorted(entries):
             digest.update(f"{name}\0{len(content)}\0".encode() + content)
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED)
-    return Archive(buffer.getvalue(), digest.hexdigest()[:32])
+    size = sum(len(content) for _, content in entries)
+    return Archive(buffer.getvalue(), digest.hexdigest()[:32], len(entries), size)
 
 
 def _sources(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:

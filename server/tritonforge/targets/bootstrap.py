@@ -2,8 +2,8 @@
 # over the pipe with `SETTINGS = {...}` in front of it, and never imported here. Python 2.7 must be able to read it, so
 # that a Python that is too old can say so.
 # The Pythons it must survive know neither annotations nor f-strings nor pathlib:
-# ruff: noqa: ANN001, ANN201, D100, D103, E402, F821, PTH101, PTH103, PTH104, PTH111, PTH113, PTH114, PTH116, PTH118
-# ruff: noqa: PTH208, TRY300, TRY301, UP031, UP036
+# ruff: noqa: ANN001, ANN201, D100, D103, E402, F821, PTH101, PTH103, PTH104, PTH111, PTH114, PTH116, PTH118
+# ruff: noqa: PTH120, PTH208, TRY300, TRY301, UP031, UP036
 # mypy: ignore-errors
 import sys
 
@@ -52,7 +52,17 @@ def unpack(data, parent):
 
 
 def is_whole(folder):
-    return os.path.isfile(os.path.join(folder, "tritonforge", "worker", "__main__.py"))
+    """Whether all of a worker lies there: those who tidy caches up, and disks that fill up, take single files."""
+    count = size = 0
+    try:
+        for where, _, names in os.walk(folder):
+            for name in names:
+                if not name.endswith(".pyc"):
+                    count += 1
+                    size += os.lstat(os.path.join(where, name)).st_size
+    except OSError:
+        return False
+    return (count, size) == SETTINGS["whole"]
 
 
 def is_ours(folder):
@@ -73,27 +83,48 @@ def fetch():
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     parent = os.path.join(cache, "tritonforge", "worker")
     home = os.path.join(parent, SETTINGS["digest"])
-    if is_whole(home) and is_ours(parent):
+    try:
+        os.makedirs(parent, 0o700, exist_ok=True)
+        kept = is_ours(os.path.dirname(parent)) and is_ours(parent)
+    except OSError:
+        kept = False
+    if kept and is_ours(home) and is_whole(home):
         os.utime(home)
         return home, ""
     say("need")
     data = receive(SETTINGS["size"])
     try:
-        os.makedirs(parent, 0o700, exist_ok=True)
-        if not is_ours(parent):
+        if not kept:
             raise OSError(parent)
         folder = unpack(data, parent)
     except OSError:
         folder = unpack(data, None)
         return folder, folder
-    try:
-        os.rename(folder, home)
-    except OSError:  # another one was first, or what lies there is not whole
-        if not is_whole(home):
-            return folder, folder
-        shutil.rmtree(folder, ignore_errors=True)
+    for _ in range(3):
+        try:
+            os.rename(folder, home)
+            break
+        except OSError:  # another one was first, or what lies there is not whole
+            if is_ours(home) and is_whole(home):
+                shutil.rmtree(folder, ignore_errors=True)
+                break
+            set_aside(home)
+    else:
+        return folder, folder
     forget_old(parent)
     return home, ""
+
+
+def set_aside(home):
+    import shutil
+    import tempfile
+
+    try:
+        aside = tempfile.mkdtemp(prefix="tritonforge-", dir=os.path.dirname(home))
+        os.rename(home, os.path.join(aside, "broken"))
+        shutil.rmtree(aside, ignore_errors=True)
+    except OSError:
+        pass
 
 
 def forget_old(parent):

@@ -11,13 +11,19 @@ from importlib.resources import files
 from typing import Any
 
 from tritonforge.domain.target import Target
+from tritonforge.targets.archive import Archive
 
 _HOME = re.compile(r"~[A-Za-z0-9_.-]*/")
 
 
-def bootstrap(digest: str, size: int, options: dict[str, Any]) -> bytes:
-    """Return the program that a target's Python reads from its stdin first."""
-    settings = {"digest": digest, "size": size, "options": options}
+def bootstrap(archive: Archive, options: dict[str, Any]) -> bytes:
+    """Return the program that a target's Python reads from its stdin first, and which asks for `archive` if need be."""
+    settings = {
+        "digest": archive.digest,
+        "size": len(archive.data),
+        "whole": (archive.files, archive.size),
+        "options": options,
+    }
     return f"SETTINGS = {settings!r}\n{_bootstrap_source()}".encode()
 
 

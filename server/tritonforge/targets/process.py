@@ -26,6 +26,7 @@ _READ = 1 << 20
 _NOISE_LIMIT = 1 << 20
 _STDERR_LINES = 40
 _SHOWN_LINES = 3
+_SHOWN_BYTES = 300
 _GRACE_S = 1.4
 
 
@@ -44,7 +45,7 @@ class ProcessTransport:
     async def open(self, timeout: float) -> ProcessChannel:  # noqa: ASYNC109 - the error needs what was seen until then
         """Start the worker; see `Transport.open`."""
         archive = worker_archive()
-        program = bootstrap(archive.digest, len(archive.data), self.options)
+        program = bootstrap(archive, self.options)
         target = dataclasses.replace(self.target, command=never_asking(self.target.command))
         arguments = command_line(target, len(program))
         try:
@@ -84,9 +85,9 @@ class ProcessTransport:
             if answer is None:
                 status = await channel.status()
                 words = await channel.last_words()
+                what = "closed its output" if status is None else f"ended with status {status}"
                 raise TargetUnreachable(
-                    f"Target {self.target.name!r}: the command ended with status {status} before a worker answered"
-                    f"{_quoted(words)}.",
+                    f"Target {self.target.name!r}: the command {what} before a worker answered{_quoted(words)}.",
                     mend_for(words, self.target.command)
                     or "Check that `command` reaches the machine without a question and that `python` is there.",
                 )
@@ -119,6 +120,7 @@ class ProcessChannel:
         self._stdin = process.stdin
         self._stdout = process.stdout
         self._early = b""
+        self._unfinished = self._unfinished_error = b""
         self._errors: deque[str] = deque(maxlen=_STDERR_LINES)
         self._listener = asyncio.create_task(self._listen(log))
 
@@ -132,7 +134,7 @@ class ProcessChannel:
         rest = b""
         while data := await self._process.stderr.read(_READ):
             *lines, rest = (rest + data).split(b"\n")
-            rest = rest[-10_000:]
+            self._unfinished_error = rest = rest[-10_000:]
             for line in lines:
                 text = line.decode("utf-8", "replace").rstrip()
                 if text:
@@ -141,6 +143,7 @@ class ProcessChannel:
                     log(text)
         if rest.strip():
             self._errors.append(plain(rest.decode("utf-8", "replace").rstrip()))
+        self._unfinished_error = b""
 
     async def read_mark(self) -> str | None:
         """Skip whatever a login prints, and return what the bootstrap says next; None when the process has ended."""
@@ -149,11 +152,12 @@ class ProcessChannel:
             *lines, seen = seen.split(b"\n")
             for index, line in enumerate(lines):
                 if line.startswith(_MARK):
+                    self._unfinished = b""
                     self._early = b"\n".join([*lines[index + 1 :], seen])
                     return line[len(_MARK) :].decode("utf-8", "replace").rstrip("\r")
                 if line.strip():
                     self._errors.append(plain(line.decode("utf-8", "replace").rstrip()))
-            seen = seen[-_NOISE_LIMIT:]
+            self._unfinished = seen = seen[-_NOISE_LIMIT:]
             data = await self._stdout.read(_READ)
             if not data:
                 return None
@@ -181,11 +185,18 @@ class ProcessChannel:
         if self._stdout.at_eof():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(self._listener), 0.3)
-        return "\n".join(list(self._errors)[-_SHOWN_LINES:])
+        # A question ends without a line's end.
+        rests = (self._unfinished_error, self._unfinished)
+        questions = (plain(rest[-_SHOWN_BYTES:].decode("utf-8", "replace")).strip() for rest in rests)
+        return "\n".join([*self._errors, *filter(None, questions)][-_SHOWN_LINES:])
 
-    async def status(self) -> int:
-        """Wait until the process has ended, and return its exit status."""
-        return await self._process.wait()
+    async def status(self) -> int | None:
+        """Return the exit status of a process whose output has ended; None where it goes on without any."""
+        # Others may hold its pipes open (a connection that ssh shares), which `wait` would wait for.
+        deadline = asyncio.get_running_loop().time() + _GRACE_S
+        while self._process.returncode is None and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        return self._process.returncode
 
     async def close(self) -> None:
         """See `Channel.close`: the end of its input is the order to end, and then there is force."""

@@ -42,6 +42,8 @@ _REASONS: tuple[tuple[str, str], ...] = (
      "Unlock the key or plug the security key in, and see that {by_hand} asks nothing."),
     (r"could not resolve hostname|name or service not known|temporary failure in name resolution|nodename nor servname",
      "Correct the host's name in `command`, or give it a Host entry in ~/.ssh/config."),
+    (r"(password|passphrase|passcode|verification code|\botp|\bpin)[^\n]{0,80}[:?]\s*$|\((yes/no|y/n)[^\n]*$",
+     "The command asks a question, and nobody can answer it: see that {by_hand} asks nothing."),
     (r"connection refused", "See that its SSH server runs, and that the port is the right one."),
     (r"timed out|no route to host|network is unreachable|operation timed out",
      "See whether the machine is up, and whether a VPN or a ProxyJump is needed to reach it."),

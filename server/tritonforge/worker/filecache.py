@@ -43,7 +43,7 @@ def home() -> tuple[Path, bool]:
 
 
 def _make_private(folder: Path) -> None:
-    """Shut a folder off from others.
+    """Shut a folder off from others; what lies in one that others could write to is not to be trusted, and goes.
 
     Raises:
         OSError: when it is somebody else's.
@@ -53,6 +53,9 @@ def _make_private(folder: Path) -> None:
         raise PermissionError(f"{folder} is not this user's own")
     if stat.S_IMODE(found.st_mode) != 0o700:
         folder.chmod(0o700)
+    if found.st_mode & 0o022:
+        for inside in (folder / "blobs", folder / "trees"):
+            _remove(inside)
 
 
 def kept_blob(name: str) -> bytes | None:
@@ -96,8 +99,8 @@ class FileCache:
         """
         if hashlib.sha256(data).hexdigest() != name:
             raise FileRefused("A file did not arrive as it was sent.")
-        self._tidy()
         try:
+            self._tidy()
             _write(self._blobs / name, data)
         except OSError as error:
             raise FileRefused(_full(self.folder, error)) from error
@@ -114,6 +117,8 @@ class FileCache:
             raise FileRefused("A tree has no proper name.")
         root = self._trees / key
         try:
+            if root.is_symlink():
+                root.unlink()
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
             for entry in entries:
                 self._lay(root, entry)
@@ -128,6 +133,7 @@ class FileCache:
                 path = root / _inside(name)
             case _:
                 raise FileRefused(f"A file of the workspace is described as {str(entry)[:80]}.")
+        self._clear_the_way(root, path)
         with contextlib.suppress(OSError):
             found = path.lstat()
             if stat.S_ISREG(found.st_mode) and (found.st_size, found.st_mtime_ns) == (size, mtime_ns):
@@ -138,6 +144,16 @@ class FileCache:
             raise FileRefused(f"{name} has not arrived.") from None
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _write(path, data, mode=0o700 if executable else 0o600, mtime_ns=mtime_ns)
+
+    def _clear_the_way(self, root: Path, path: Path) -> None:
+        """Remove what a program has put where a file or its folders belong: a link there would lead out of the tree."""
+        for folder in list(path.relative_to(root).parents)[-2::-1]:
+            with contextlib.suppress(FileNotFoundError):
+                if not stat.S_ISDIR((root / folder).lstat().st_mode):
+                    (root / folder).unlink()
+        with contextlib.suppress(OSError):
+            if stat.S_ISDIR(path.lstat().st_mode):
+                shutil.rmtree(path)
 
     def _touch(self, path: Path) -> bool:
         try:
@@ -164,10 +180,16 @@ class FileCache:
             if now - used < _RECENT_S or (now - used < _KEPT_S and total <= _MOST_BYTES):
                 continue
             total -= size
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, a link or a folder with all in it, as far as that can be done."""
+    with contextlib.suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _is_hash(name: str) -> bool:

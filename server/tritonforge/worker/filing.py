@@ -34,7 +34,9 @@ class Filing:
             return message("files", id=number, **self._handle(frame))
         except FileRefused as error:
             return message("files", id=number, refused=str(error))
-        except ValueError:
+        except OSError as error:
+            return message("files", id=number, refused=f"The cache there fails ({error.strerror or error}).")
+        except (ValueError, TypeError, RecursionError, OverflowError):
             return message("files", id=number, refused="The description of the workspace cannot be read.")
 
     def _handle(self, frame: Frame) -> dict[str, Any]:
