@@ -57,7 +57,7 @@ def is_whole(folder):
     try:
         for where, _, names in os.walk(folder):
             for name in names:
-                if not name.endswith(".pyc"):
+                if not name.startswith(".") and not name.endswith(".pyc"):
                     count += 1
                     size += os.lstat(os.path.join(where, name)).st_size
     except OSError:
