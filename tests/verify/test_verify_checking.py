@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tritonforge.analysis import analyze
+from tritonforge.domain.baseline import GpuState
 from tritonforge.domain.coverage import KernelCoverage
 from tritonforge.domain.launch import Call, CallSite, RecordedLaunch, Scalar, Tensor
 from tritonforge.domain.messages import (
@@ -20,6 +21,7 @@ from tritonforge.domain.messages import (
     CompileResult,
     Failure,
     InputOutcome,
+    LookAtGpu,
     Precision,
     Program,
     Sanitize,
@@ -89,6 +91,8 @@ class Scripted:
         if isinstance(request, Compile):
             text = self.ttir[request.program != ORIGINAL]
             return CompileResult((CompiledLaunch(LAUNCH, "sm_90", "3.7.1", {"ttir": text}),))
+        if isinstance(request, LookAtGpu):
+            return GpuState()
         if not isinstance(request, (Compare, CompareOnDevice)):
             return self.extra(request)
         if request.candidate == ORIGINAL:
@@ -342,6 +346,22 @@ def test_the_gpu_is_told_what_the_interpreter_learnt_of_the_originals_precision(
     checked(worker, on_device=True)
     (there,) = worker.compared(CompareOnDevice)
     assert there.precision == Precision(2.0**-23, 3e-7)
+
+
+@pytest.mark.parametrize("on_device", [True, False])
+def test_the_gpu_is_made_ready_once_beside_what_needs_none(on_device):
+    worker = Scripted(lambda *_: EQUAL)
+    gate = Gate(worker, ORIGINAL, (CALL,), seed=7, on_device=on_device)
+
+    async def twice():
+        await gate.check(LARGER)
+        await gate.check(UNMASKED)
+
+    asyncio.run(twice())
+    asked = [type(one) for one in worker.requests]
+    assert asked.count(LookAtGpu) == on_device
+    if on_device:
+        assert asked.index(LookAtGpu) < asked.index(CompareOnDevice)
 
 
 def sanitised(found, *, on_device=True):

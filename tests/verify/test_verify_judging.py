@@ -11,8 +11,17 @@ from types import SimpleNamespace
 
 import pytest
 
+from tritonforge.domain.baseline import GpuState
 from tritonforge.domain.launch import Call, Tensor
-from tritonforge.domain.messages import Compare, CompareOnDevice, CompareResult, InputOutcome, Program, Tolerance
+from tritonforge.domain.messages import (
+    Compare,
+    CompareOnDevice,
+    CompareResult,
+    InputOutcome,
+    LookAtGpu,
+    Program,
+    Tolerance,
+)
 from tritonforge.verify import Gate
 from tritonforge.verify.checking import ON_DEVICE
 
@@ -31,6 +40,8 @@ class Scripted:
         self.hello = SimpleNamespace(lanes=1)
 
     async def run(self, request, **_):
+        if isinstance(request, LookAtGpu):
+            return GpuState()
         self.requests.append(request)
         outcomes = []
         for call in request.inputs:

@@ -59,6 +59,7 @@ class Checking:
 
     async def run(self, first: Place | None) -> None:
         """Go through every phase until something is wrong; `first` is the input to begin with."""
+        self.originals.wake_gpu()
         await self._check_source()
         for phase, step in self._phases(first):
             if self.evidence.over:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tritonforge.domain.errors import TargetUnreachable
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call
-from tritonforge.domain.messages import Compare, CompareOnDevice, InputOutcome, Limits, Program, Runs, Tolerance
+from tritonforge.domain.messages import (
+    Compare,
+    CompareOnDevice,
+    InputOutcome,
+    Limits,
+    LookAtGpu,
+    Program,
+    Runs,
+    Tolerance,
+)
 from tritonforge.jobs import JobError, Worker
 from tritonforge.verify.asking import Asked, asked, other_dtypes
 from tritonforge.verify.comparing import DEVICE
@@ -57,6 +69,16 @@ class Originals:
     _reached: dict[tuple[int, int, tuple[Literal, ...]], Reached] = field(default_factory=dict)
     _larger: dict[int, Larger | None] = field(default_factory=dict)
     _launched: Launched | None = None
+    _waking: asyncio.Task[None] | None = None
+
+    def wake_gpu(self) -> None:
+        """Have the GPU's lane start beside everything that needs no GPU: that takes it a second or two."""
+        if self.on_device and self._waking is None:
+            self._waking = asyncio.create_task(self._wake())
+
+    async def _wake(self) -> None:
+        with contextlib.suppress(JobError, TargetUnreachable):  # whoever needs the GPU is told
+            await self.worker.run(LookAtGpu())
 
     async def launched(self) -> Launched:
         """Return what it launches, compiled."""

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from tritonforge.domain.messages import Difference, OracleKind, Precision, Tolerance
@@ -196,6 +195,15 @@ def _passed(found: Judgement) -> Comparison:
     )
 
 
+def _unravelled(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the index of the element at `place` in row-major order (torch's own function imports sympy)."""
+    index: list[int] = []
+    for extent in reversed(shape):
+        place, at = divmod(place, extent)
+        index.insert(0, at)
+    return tuple(index)
+
+
 def _said(
     name: str, shape: tuple[int, ...], found: Judgement, numbers: tuple[float, float], rule: Tolerance
 ) -> Comparison:
@@ -203,8 +211,7 @@ def _said(
     expected, came = numbers
     elements, difference = math.prod(shape), None
     if found.where >= 0:
-        # Not torch's own: its check of a type imports sympy.
-        index = tuple(int(i) for i in np.unravel_index(found.where, shape)) if shape else ()
+        index = _unravelled(found.where, shape)
         text = f"{name} differs at {found.count} of {elements} elements, the first at {list(index)}: "
         text += f"{came:.6g} instead of {expected:.6g}"
         text += "" if found.special else f", {abs(came - expected):.2g} off where {found.allowed:.2g} is allowed"

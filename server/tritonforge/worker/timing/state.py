@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import time
 from typing import Any
+
+import torch
 
 from tritonforge.domain.baseline import GpuState
 from tritonforge.domain.messages import LookAtGpu
@@ -41,11 +44,15 @@ class _Process(ctypes.Structure):
 def look_at_gpu(request: LookAtGpu, context: JobContext) -> GpuState:
     """Answer a `LookAtGpu` request; everything is None where the driver does not tell.
 
+    Who asks will use the GPU next, so this lane is made ready for it too.
+
     Raises:
         JobFailed: `unsupported` without a GPU.
     """
     del context
     need_gpu()
+    with contextlib.suppress(RuntimeError):  # a job that runs something there will say it better
+        torch.zeros(1, device="cuda")
     nvml, device = open_nvml()
     if nvml is None:
         return GpuState()
