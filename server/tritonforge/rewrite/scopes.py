@@ -113,7 +113,7 @@ class Scopes:
             static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list)
             first = next(iter((*function.args.posonlyargs, *function.args.args)), None)
             return around if isinstance(around, ast.ClassDef) and not static and first is variable.parameter else None
-        made = [n for n in self.nodes if isinstance(n, ast.ClassDef) and n.name == node.id]
+        made = [n for n in self._variables if isinstance(n, ast.ClassDef) and n.name == node.id]
         return made[0] if len(made) == 1 and variable.values == [None] else None
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:

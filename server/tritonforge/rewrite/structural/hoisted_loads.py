@@ -104,12 +104,13 @@ class HoistedLoads:
             return f"it is not known what {words} reads"
         if pointer in written:
             return f"the kernel also writes through {pointer}"
-        tensors = {n: v for n, v in text.launch.problem.arguments if isinstance(v, Tensor)}
-        mine = tensors.get(pointer)
-        for name in sorted(written):
-            other = tensors.get(name)
-            if mine is not None and other is not None and mine.buffer >= 0 and mine.buffer == other.buffer:
-                return f"{pointer} and {name} are the same memory"
+        for launch in text.task.launches:
+            tensors = {n: v for n, v in launch.problem.arguments if isinstance(v, Tensor)}
+            mine = tensors.get(pointer)
+            for name in sorted(written):
+                other = tensors.get(name)
+                if mine is not None and other is not None and mine.buffer >= 0 and mine.buffer == other.buffer:
+                    return f"{pointer} and {name} are the same memory"
         return ""
 
 
