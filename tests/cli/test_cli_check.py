@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tritonforge.cli.main import run
+from tritonforge.cli.selecting import select
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.triton
@@ -139,3 +140,24 @@ def test_every_format_comes_out_of_the_command(workspace, capsys, output):
     assert run(["check", "--target", "offline", "--no-gate", "--format", output]) == 0
     out = capsys.readouterr().out
     assert {"junit": "<testsuite", "sarif": '"version": "2.1.0"', "github": "::notice", "text": "2 ok"}[output] in out
+
+
+@pytest.mark.parametrize("file", ["../elsewhere.py", "/tmp/elsewhere.py", "a\\u0000b.py"])
+def test_a_baseline_that_names_files_of_others_runs_none_of_them(tmp_path, monkeypatch, capsys, file):
+    entry = {
+        "problem": "p", "describes": "", "gpu": None, "arch": "sm_90", "config": {}, "grid": [1, 1, 1], "time_us": None,
+        "compiled": {}, "findings": {}, "code_hash": "", "site_hash": "", "versions": {}, "date": "",
+    }  # fmt: skip
+    data = {"schema": "tritonforge-baseline/1", "kernels": [{"file": "FILE", "name": "k", "entries": [entry]}]}
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "baseline.json").write_text(json.dumps(data).replace("FILE", file))
+    monkeypatch.chdir(tmp_path)
+    assert run(["check", "--baseline", "baseline.json"]) == 2
+    assert "baseline.json names a file outside of its workspace" in capsys.readouterr().err
+
+
+def test_a_file_whose_name_has_two_colons_is_a_file(tmp_path):
+    source = "import triton\n\n@triton.jit\ndef kernel(x_ptr):\n    pass\n"
+    (tmp_path / "::odd.py").write_text(source)
+    (one,) = select([f"{tmp_path}/::odd.py"])
+    assert [kernel.name for kernel in one.kernels] == ["kernel"]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 
 import pytest
 from regression_fakes import checked, runs
 
 from tritonforge.domain.baseline import Baseline, GpuState
 from tritonforge.domain.errors import UsageError
+from tritonforge.domain.launch import Config, Scalar
 from tritonforge.regression import baseline_file
 from tritonforge.regression.baseline_file import SCHEMA, baseline_text, read_baseline, write_baseline
+from tritonforge.regression.subjects import config_facts
 
 
 @pytest.fixture
@@ -130,8 +133,76 @@ def test_times_that_cannot_be_are_damage(tmp_path, baseline, bad):
     data = json.loads(baseline_text(baseline))
     data["kernels"][0]["entries"][-1]["time_us"]["runs"] = bad
     path.write_text(json.dumps(data))
-    with pytest.raises(UsageError, match="are not above 0"):
+    with pytest.raises(UsageError, match=r"are not above 0|is not valid JSON"):
         read_baseline(path)
+
+
+def damaged(baseline, change):
+    data = json.loads(baseline_text(baseline))
+    change(data["kernels"][0]["entries"][-1])
+    return json.dumps(data)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda e: e.update(grid=[1e999, 1, 1]), "it is not valid JSON"),
+        (lambda e: e["time_us"].update(samples=float("nan")), "it is not valid JSON"),
+        (lambda e: e["time_us"].update(runs=[10**400]), "is damaged: int too large"),
+        (lambda e: e["compiled"].update(predicted_us=10**400), "compiled has no plain value for predicted_us"),
+        (lambda e: e["compiled"].update(registers=[1]), "compiled has no plain value for registers"),
+        (lambda e: e.update(config=[["BLOCK", {}]]), "config is no object"),
+        (lambda e: e.update(findings={"TF203": "catastrophe"}), "TF203 has no known severity"),
+        (lambda e: e.update(time_us="x" * 5000), "is damaged: "),
+    ],
+)
+def test_numbers_that_are_none_are_damage_told_in_short(tmp_path, baseline, change, says):
+    path = tmp_path / "baseline.json"
+    path.write_text(damaged(baseline, change))
+    with pytest.raises(UsageError) as caught:
+        read_baseline(path)
+    assert says in str(caught.value)
+    assert len(str(caught.value)) < 400 + len(str(path))
+
+
+def test_a_number_that_overflows_is_damage_however_it_is_written(tmp_path, baseline):
+    path = tmp_path / "baseline.json"
+    text = baseline_text(baseline)
+    assert '"samples": ' in text
+    path.write_text(re.sub(r'"samples": \d+', '"samples": 1e999', text))
+    with pytest.raises(UsageError, match="is damaged: cannot convert float infinity"):
+        read_baseline(path)
+
+
+def test_sources_that_unpack_to_more_than_anybody_writes_are_not_unpacked(tmp_path, baseline, monkeypatch):
+    path = tmp_path / "baseline.json"
+    monkeypatch.setattr(baseline_file, "_LARGEST", 10_000)
+    write_baseline(path, dataclasses.replace(baseline, sources={"k.py": "a" * 9_000}))
+    assert read_baseline(path).sources == {"k.py": "a" * 9_000}
+    for sources in ({"k.py": "a" * 1_000_000}, {"a.py": "a" * 6_000, "b.py": "b" * 6_000}):
+        write_baseline(path, dataclasses.replace(baseline, sources=sources))
+        with pytest.raises(UsageError, match="its sources are too large"):
+            read_baseline(path)
+
+
+def test_what_a_merge_left_twice_counts_once_and_a_byte_order_mark_not_at_all(tmp_path, baseline):
+    path = tmp_path / "baseline.json"
+    (one, *_) = baseline.entries
+    older = dataclasses.replace(one, date="2026-01-01", grid=(1, 1, 1))
+    newer = dataclasses.replace(one, date="2026-02-01", grid=(2, 1, 1))
+    path.write_text("\ufeff" + baseline_text(Baseline((newer, older))), encoding="utf-8")
+    assert [entry.grid for entry in read_baseline(path).entries] == [(2, 1, 1)]
+
+
+def test_a_file_may_have_any_name(tmp_path, baseline):
+    odd = dataclasses.replace(baseline.entries[0], file='a\nb\udcff "c".py')
+    write_baseline(tmp_path / "baseline.json", Baseline((odd,), {odd.file: "x"}))
+    assert read_baseline(tmp_path / "baseline.json") == Baseline((odd,), {odd.file: "x"})
+
+
+def test_a_config_that_holds_no_number_can_be_written():
+    config = config_facts(Config((("LOWEST", Scalar(float("-inf"))), ("BLOCK", Scalar(64))), (), (1, 1, 1)))
+    assert config == {"LOWEST": "-inf", "BLOCK": 64}
 
 
 def test_a_folder_is_told(tmp_path):

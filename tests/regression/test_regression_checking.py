@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 import regression_fakes as fakes
@@ -11,6 +12,8 @@ from regression_fakes import CHANGED, SLOWER, SOURCE, FakeGpu, baseline_of, chec
 
 from tritonforge.domain.baseline import Baseline, GpuState
 from tritonforge.domain.messages import Time
+from tritonforge.pytest_plugin.laboratory import Laboratory
+from tritonforge.regression.baseline_file import read_baseline, write_baseline
 from tritonforge.regression.checking import Check
 from tritonforge.regression.comparisons import gone
 from tritonforge.regression.compiled import compare_compiled
@@ -259,3 +262,26 @@ def test_an_update_replaces_what_was_measured_and_leaves_other_gpus_alone():
     assert "30" in said[1]
     assert "→ 33" in said[1]
     assert differences(after, after) == ()
+
+
+def test_what_another_process_writes_while_an_update_measures_stays(tmp_path):
+    file = tmp_path / "baseline.json"
+    laboratory = Laboratory(tmp_path, None, file, update=True)
+    mine = fakes.checked()
+    (entry,) = mine.entries.values()
+    theirs = dataclasses.replace(entry, kernel="theirs")
+    check = Check(SimpleNamespace(measures=False), None, laboratory.baseline)
+    check.kernels.append(mine)
+    write_baseline(file, Baseline((theirs,), {"k.py": "x"}))  # after the update began, before it writes
+    laboratory.keep(check)
+    assert {one.kernel for one in read_baseline(file).entries} == {entry.kernel, "theirs"}
+
+
+def test_what_is_left_out_of_a_baseline_is_told_with_the_reason():
+    broken = fakes.checked(compiled={"error": "no such function"})
+    check = Check(SimpleNamespace(measures=False), None, Baseline())
+    check.kernels.append(broken)
+    assert check.updated().entries == ()
+    assert check.left_out() == ["k.py::scale: it does not compile for sm_90: no such function"]
+    check.times.errors[broken.scope] = "it hung"
+    assert check.left_out() == ["k.py::scale: it hung"]

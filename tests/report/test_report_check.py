@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import lzma
+import re
 from pathlib import Path
 
 import jsonschema
@@ -12,6 +13,8 @@ import pytest
 import report_samples as samples
 from junitparser import JUnitXml
 
+from tritonforge.cli.code_host import append_summary
+from tritonforge.cli.rendering import styled
 from tritonforge.domain.baseline import CheckResult, Comparison
 from tritonforge.domain.ignoring import Ignored, Lapsed
 from tritonforge.report.github_check import check_commands, check_summary
@@ -159,6 +162,57 @@ def test_the_summary_has_before_and_after_and_nothing_breaks_its_table():
     assert "`config.BLOCK_M 128 → 64`" in row
     assert "<b>" not in text
     assert "1 finding ignored on purpose" in text
+
+
+HOSTILE = "a\\|b`<img src=x>[here](http://evil.example) | x\n::error::pwned \x1b[31m\x00\udcff"
+
+
+def hostile():
+    """Every text that comes from a kernel, a file's name, a compiler or a baseline, as an enemy would have it."""
+    one = dataclasses.replace(
+        ALL.comparisons[0],
+        file=f"{HOSTILE}.py", kernel=HOSTILE, describes=HOSTILE, gpu=HOSTILE, arch=HOSTILE,
+        reasons=(HOSTILE, f"`{HOSTILE}"), notes=(HOSTILE,), changes={HOSTILE: (HOSTILE, 1)},
+    )  # fmt: skip
+    ended = dataclasses.replace(ALL.lapsed[0], what=HOSTILE, until=HOSTILE, where=HOSTILE)
+    return dataclasses.replace(
+        ALL, comparisons=(one,), lapsed=(ended,), notes=(HOSTILE,), baseline=HOSTILE, archs=(HOSTILE,)
+    )
+
+
+def test_an_enemys_names_are_text_in_every_report():
+    result = hostile()
+    summary = check_summary(result)
+    (row,) = [row for row in summary.splitlines() if "❌" in row]
+    # Pipes between cells: an escape before a pipe counts only where it is not escaped itself.
+    assert re.sub(r"\\.", "", row).count("|") == 8
+    bare = re.sub(r"\\.", "", re.sub(r"(?<!\\)`[^`]*`", "", summary))
+    assert "<img" not in summary
+    assert "[here](" not in bare
+    assert all(not command.strip().startswith("::error::pwned") for command in check_commands(result))
+    assert all("\n" not in command for command in check_commands(result))
+    (suite,) = JUnitXml.fromstring(check_junit(result).encode())
+    assert "::error::pwned" in next(iter(suite)).name
+    uri = sarif(result)["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri.isascii()
+    assert uri.endswith("%FF.py")
+    shown = "\n".join(one.plain for one in styled(check_text(result), "utf-8"))
+    assert not [line for line in shown.splitlines() if line.strip().startswith("::error")]
+    assert shown.replace("\n", "").isprintable()
+
+
+def test_a_summary_with_a_name_that_is_no_text_is_written(tmp_path, monkeypatch):
+    place = tmp_path / "a b\nc.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(place))
+    append_summary(check_summary(hostile()))
+    assert "\\udcff" in place.read_text("utf-8")
+
+
+def test_a_note_about_a_file_keeps_the_files_name():
+    result = dataclasses.replace(ALL, notes=("matmul.py::kernel is not checked: why", "the GPU is busy"))
+    text = plain(check_text(result))
+    assert "\nmatmul.py::kernel is not checked: why.\n" in text
+    assert "\nThe GPU is busy.\n" in text
 
 
 @pytest.mark.parametrize("width", [60, 100])

@@ -30,10 +30,11 @@ def append_summary(text: str) -> None:
     path = Path(place)
     try:
         used = path.stat().st_size if path.exists() else 0
-        if used + len(text.encode()) > _SUMMARY_BYTES:
+        data = text.encode("utf-8", "backslashreplace")  # names of files may have bytes that are no text
+        if used + len(data) > _SUMMARY_BYTES:
             warn("the report is too long for the summary of a step, and was left out of it.")
             return
-        with path.open("a", encoding="utf-8") as file:
-            file.write(text)
+        with path.open("ab") as file:
+            file.write(data)
     except OSError as error:
         warn(f"{_SUMMARY} cannot be written: {error.strerror}.")

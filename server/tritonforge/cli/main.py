@@ -76,6 +76,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _say(sentence: str, *, verbose: bool) -> None:
-    click.echo(f"tritonforge: {sentence}", err=True)
+    from tritonforge.cli.rendering import harmless
+
+    click.echo(f"tritonforge: {harmless(sentence)}", err=True)
     if verbose:
         traceback.print_exc()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -51,7 +52,7 @@ def print_json(value: object) -> None:
 def speak_utf8() -> None:
     """Let stdout speak UTF-8 with plain line ends, whatever the terminal speaks: a program reads it."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n", errors="backslashreplace")  # a file may have any name
 
 
 def text_width() -> int:
@@ -68,8 +69,22 @@ def styled(lines: Iterable[Line], encoding: str) -> Iterator[Text]:
     for line in shown:
         text = Text()
         for span in line.spans:
-            text.append(span.text, _STYLES[span.style])
+            text.append(harmless(span.text), _STYLES[span.style])
         yield text
+
+
+def harmless(text: str) -> str:
+    """Return `text` with what would steer a terminal, or begin a line of its own, written out.
+
+    Names of files and errors of compilers may hold anything, and a log that a CI system reads is steered by its lines.
+    """
+    return text if text.isprintable() else _STEERING.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+# Control characters but for the tab, those that turn the direction of writing, and bytes of names that are no text.
+_STEERING = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def _speaks_unicode(encoding: str) -> bool:

@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 from rich.status import Status
 
-from tritonforge.cli.rendering import print_json, print_lines, speak_utf8
+from tritonforge.cli.rendering import harmless, print_json, print_lines, speak_utf8
 from tritonforge.cli.selecting import Selected
 from tritonforge.config import Settings, load
 from tritonforge.domain.errors import UsageError
@@ -151,7 +151,7 @@ async def target(
 
 def warn(sentence: str) -> None:
     """Say something on stderr that stops nothing."""
-    click.echo(f"tritonforge: {sentence}", err=True)
+    click.echo(f"tritonforge: {harmless(sentence)}", err=True)
 
 
 def run(work: Coroutine[Any, Any, int]) -> int:

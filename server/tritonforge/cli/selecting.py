@@ -44,7 +44,8 @@ def select(arguments: Sequence[str], on_file: Callable[[Path], None] = lambda _:
     """
     chosen: dict[Path, Selected] = {}
     for argument in arguments:
-        path_text, _, kernel = argument.partition("::")
+        whole = "::" in argument and Path(argument).is_file()  # a file may be called so
+        path_text, _, kernel = (argument, "", "") if whole else argument.partition("::")
         path = Path(path_text)
         if path.is_dir():
             if kernel:

@@ -107,9 +107,14 @@ class KernelBenchmark:
         for kernel, why in check.unknown:
             pytest.fail(f"tritonforge: {kernel.name}: {why}", pytrace=False)
         if laboratory.update:
-            for scope, why in check.times.errors.items():
-                pytest.fail(f"tritonforge: {scope[1]}: {why}", pytrace=False)
-            laboratory.keep(check.updated(whole=False))
+            for sentence in check.left_out():
+                pytest.fail(f"tritonforge: {sentence}", pytrace=False)
+            try:
+                laboratory.keep(check)
+            except TritonForgeError as error:
+                said = str(error)
+            if said:
+                pytest.fail(f"tritonforge: {said}", pytrace=False)
         laboratory.comparisons += found
         bad = [one for one in found if one.failed]
         if bad:

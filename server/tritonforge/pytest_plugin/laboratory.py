@@ -16,6 +16,7 @@ from tritonforge.jobs.known import KnownTargets
 from tritonforge.jobs.session import Session, open_session
 from tritonforge.regression import BASELINE
 from tritonforge.regression.baseline_file import read_baseline, write_baseline
+from tritonforge.regression.checking import Check
 from tritonforge.report.text import plain
 from tritonforge.report.text_check import check_text
 from tritonforge.store import Store, open_store
@@ -71,11 +72,17 @@ class Laboratory:
             self._baseline = read_baseline(self.file) or Baseline()
         return self._baseline
 
-    def keep(self, baseline: Baseline) -> None:
-        """Write `baseline`, and compare with it from now on."""
-        if baseline != self.baseline:
-            write_baseline(self.file, baseline)
-        self._baseline = baseline
+    def keep(self, check: Check) -> None:
+        """Write what a check found into the baseline as it is now, and compare with that from now on.
+
+        Raises:
+            UsageError: when it cannot be read any more, or written.
+        """
+        check.baseline = read_baseline(self.file) or Baseline()  # another process may have added to it
+        after = check.updated(whole=False)
+        if after != check.baseline:
+            write_baseline(self.file, after)
+        self._baseline = after
 
     def run(self, work: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
         """Do `work` with the session, and wait for its result.

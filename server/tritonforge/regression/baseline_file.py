@@ -15,12 +15,15 @@ from typing import Any
 from tritonforge.domain.baseline import Baseline, BaselineEntry, Fact, GpuState, Runs
 from tritonforge.domain.codec import CodecError, decode, encode
 from tritonforge.domain.errors import UsageError
+from tritonforge.domain.finding import SEVERITIES, Severity
 from tritonforge.store.whole_file import write_whole
 
 SCHEMA = "tritonforge-baseline/1"
-_FAMILY = re.compile(r"tritonforge-baseline/(\d+)")
+_FAMILY = re.compile(r"tritonforge-baseline/[0-9]{1,6}")
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
 _LARGEST = 64 << 20
+_MOST = 1 << 64
+_SAID = 200
 AGAIN = "Make it anew with tritonforge check PATH --update."
 
 
@@ -33,7 +36,7 @@ def read_baseline(path: Path) -> Baseline | None:
     try:
         if path.stat().st_size > _LARGEST:
             raise UsageError(f"{path} is too large for a baseline.", AGAIN)
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")  # some editors put a mark before it
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -41,7 +44,7 @@ def read_baseline(path: Path) -> Baseline | None:
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not UTF-8, so it is no baseline.", AGAIN) from None
     try:
-        data = json.loads(text)
+        data = json.loads(text, parse_constant=_no_number)
     except ValueError as error:
         if _CONFLICT.search(text):
             raise UsageError(f"{path} has an unresolved merge conflict.", f"Keep either side, then: {AGAIN}") from None
@@ -73,11 +76,13 @@ def baseline_text(baseline: Baseline) -> str:
     for entry in sorted(baseline.entries, key=lambda one: one.key):
         kernels.setdefault((entry.file, entry.kernel), []).append(_entry_json(entry))
     used = {entry.file for entry in baseline.entries}
-    return _laid_out({
+    text = _laid_out({
         "schema": SCHEMA,
         "kernels": [{"file": file, "name": name, "entries": made} for (file, name), made in kernels.items()],
         "sources": {file: _packed(baseline.sources[file]) for file in sorted(baseline.sources)} if used else {},
     })  # fmt: skip
+    # Names of files may have bytes that are no text; JSON has escapes for those.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _entry_json(entry: BaselineEntry) -> dict[str, Any]:
@@ -130,8 +135,30 @@ def _packed(text: str) -> str:
     return base64.b64encode(zlib.compress(text.encode("utf-8", "surrogatepass"), 9)).decode("ascii")
 
 
-def _unpacked(text: str) -> str:
-    return zlib.decompress(base64.b64decode(text, validate=True)).decode("utf-8", "surrogatepass")
+def _unpacked(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts of `sources`, which may be small in the file and enormous here.
+
+    Raises:
+        ValueError: for what is no packed text, and for more than anybody's kernels take.
+    """
+    found: dict[str, str] = {}
+    left = _LARGEST
+    for file, packed in texts.items():
+        unpacking = zlib.decompressobj()
+        text = unpacking.decompress(base64.b64decode(packed, validate=True), left)
+        if unpacking.unconsumed_tail:
+            raise ValueError("its sources are too large")
+        if not unpacking.eof:
+            raise ValueError("a source is cut off")
+        left -= len(text)
+        found[str(file)] = text.decode("utf-8", "surrogatepass")
+        if left <= 0:
+            raise ValueError("its sources are too large")
+    return found
+
+
+def _no_number(constant: str) -> float:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _baseline(data: Any, path: Path) -> Baseline:
@@ -149,11 +176,14 @@ def _baseline(data: Any, path: Path) -> Baseline:
             for kernel in data["kernels"]
             for one in kernel["entries"]
         ]
-        sources = {str(file): _unpacked(text) for file, text in data.get("sources", {}).items()}
-    except (KeyError, TypeError, ValueError, AttributeError, CodecError, zlib.error) as error:
+        sources = _unpacked(data.get("sources", {}))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, CodecError, zlib.error) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise UsageError(f"{path} is damaged: {what.rstrip('.')}.", AGAIN) from None
-    return Baseline(tuple(sorted(entries, key=lambda one: one.key)), sources)
+        said = " ".join(what.split())[:_SAID].rstrip(".")
+        raise UsageError(f"{path} is damaged: {said}.", AGAIN) from None
+    # A merge that keeps both sides leaves some twice: the later one is meant.
+    latest = {one.key: one for one in sorted(entries, key=lambda one: one.date)}
+    return Baseline(tuple(sorted(latest.values(), key=lambda one: one.key)), sources)
 
 
 def _entry(file: str, kernel: str, data: Mapping[str, Any]) -> BaselineEntry:
@@ -173,15 +203,36 @@ def _entry(file: str, kernel: str, data: Mapping[str, Any]) -> BaselineEntry:
         arch=str(data["arch"]),
         code_hash=str(data["code_hash"]),
         site_hash=str(data["site_hash"]),
-        config=dict(data["config"]),
+        config=_facts(data, "config"),
         grid=(x, y, z),
-        versions=dict(data["versions"]),
+        versions={name: None if one is None else str(one) for name, one in _facts(data, "versions").items()},
         date=str(data["date"]),
         time=runs,
-        compiled=dict(data["compiled"]),
-        findings=dict(data["findings"]),
+        compiled=_facts(data, "compiled"),
+        findings=_findings(data),
         state=None if data.get("state") is None else decode(GpuState, _with_lists(data["state"])),
     )
+
+
+def _facts(data: Mapping[str, Any], part: str) -> dict[str, Fact]:
+    found = data[part]
+    if not isinstance(found, dict):
+        raise ValueError(f"{part} is no object")  # noqa: TRY004 - one kind of error for whatever is damaged
+    for name, value in found.items():
+        plain = value is None or isinstance(value, str | bool) or (isinstance(value, int) and abs(value) < _MOST)
+        if not plain and not (isinstance(value, float) and math.isfinite(value)):
+            raise ValueError(f"{part} has no plain value for {name}")
+    return dict(found)
+
+
+def _findings(data: Mapping[str, Any]) -> dict[str, Severity]:
+    found: dict[str, Severity] = {}
+    for code, severity in _facts(data, "findings").items():
+        known = next((one for one in SEVERITIES if one == severity), None)
+        if known is None:
+            raise ValueError(f"{code} has no known severity")
+        found[code] = known
+    return found
 
 
 def _with_lists(state: Mapping[str, Any]) -> dict[str, Any]:

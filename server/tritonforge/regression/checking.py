@@ -119,6 +119,19 @@ class Check:
         texts = {file: text for one in self.kernels for file, text in one.texts.items()}
         return merged(self.baseline, made, scopes, texts)
 
+    def left_out(self) -> list[str]:
+        """Return what an update leaves out of the baseline, each with why: what failed, and what does not compile."""
+        said = [f"{file}::{kernel}: {why}" for (file, kernel), why in self.times.errors.items()]
+        for one in self.kernels:
+            broken = {
+                entry.arch: entry.compiled["error"] for entry in one.entries.values() if "error" in entry.compiled
+            }
+            if one.scope not in self.times.errors:
+                said += [
+                    f"{'::'.join(one.scope)}: it does not compile for {arch}: {why}" for arch, why in broken.items()
+                ]
+        return said
+
     async def compare(self) -> tuple[Comparison, ...]:
         """Compare every kernel with its baseline; suspects are measured again, what has changed is verified."""
         found: list[Comparison] = []

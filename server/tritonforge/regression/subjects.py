@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from tritonforge.domain.baseline import Baseline, BaselineEntry, Fact
 from tritonforge.domain.finding import SEVERITIES, Severity
 from tritonforge.domain.ignoring import Ignored
 from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.launch import Config, RecordedLaunch, Scalar
+from tritonforge.domain.launch import Config, RecordedLaunch, Scalar, Value
 from tritonforge.domain.messages import Program
 from tritonforge.jobs.session import Session
 from tritonforge.regression.compiled import facts_of
@@ -147,7 +148,12 @@ def site_hash(kernel: Kernel, subject: Subject) -> str:
 def config_facts(config: Config) -> Mapping[str, Fact]:
     """Return how a launch computes, as plain values."""
     pairs = (*config.constexprs, *config.options)
-    return {name: value.value if isinstance(value, Scalar) else wording.argument(value) for name, value in pairs}
+    return {name: _fact(value) for name, value in pairs}
+
+
+def _fact(value: Value) -> Fact:
+    plain = isinstance(value, Scalar) and not (isinstance(value.value, float) and not math.isfinite(value.value))
+    return value.value if isinstance(value, Scalar) and plain else wording.argument(value)  # JSON knows no infinity
 
 
 def _inside(root: Path, path: Path) -> str | None:

@@ -5,6 +5,7 @@ The syntax is that of "Workflow commands for GitHub Actions": what would end a c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from tritonforge.domain.finding import SEVERITIES, Finding, Severity
@@ -55,7 +56,7 @@ def analyze_summary(result: AnalyzeResult, prefix: str = "") -> str:
     if result.errors:
         lines += ["### Could not be judged", ""]
         lines += [
-            f"- `{repository_path(error.file, prefix)}:{error.line}` {cell(error.message)}"
+            f"- {code_cell(f'{repository_path(error.file, prefix)}:{error.line}')} {cell(error.message)}"
             for error in result.errors[:_SHOWN]
         ]
         lines.append("")
@@ -71,12 +72,15 @@ def ignored_markdown(ignored: Sequence[Ignored], lapsed: Sequence[Lapsed]) -> li
     if ignored:
         lines += [f"<details><summary>{wording.plural(len(ignored), 'finding')} ignored on purpose</summary>", ""]
         for one in ignored[:_SHOWN]:
-            until = f" until {one.until}" if one.until else ""
+            until = f" until {cell(one.until)}" if one.until else ""
             place = f"{one.finding.file}:{one.finding.range.start.line}"
-            lines.append(f"- `{place}` {one.finding.code} {one.finding.name} ({cell(one.where)}{until})")
+            lines.append(f"- {code_cell(place)} {one.finding.code} {one.finding.name} ({cell(one.where)}{until})")
         lines += ["", "</details>", ""]
     if lapsed:
-        lines += [f"- `{cell(one.where)}`: {one.what} is no longer ignored (until {one.until})" for one in lapsed]
+        lines += [
+            f"- {code_cell(one.where)}: {cell(one.what)} is no longer ignored (until {cell(one.until)})"
+            for one in lapsed
+        ]
         lines.append("")
     return lines
 
@@ -115,12 +119,21 @@ def _property(text: str) -> str:
 
 
 def _row(analyzed: AnalyzedKernel, finding: Finding, prefix: str) -> str:
-    where = f"`{repository_path(finding.file, prefix)}:{finding.range.start.line}`<br>`{cell(analyzed.kernel.name)}`"
+    place = f"{repository_path(finding.file, prefix)}:{finding.range.start.line}"
+    where = f"{code_cell(place)}<br>{code_cell(analyzed.kernel.name)}"
     gain = wording.factor(finding.estimated_gain) if finding.estimated_gain is not None else ""
     return f"| {finding.severity} | {where} | **{finding.code} {finding.name}** {cell(finding.message)} | {gain} |"
 
 
 def cell(text: str) -> str:
-    """Return `text` for a cell of a table: nothing in it may end the cell or be taken for HTML."""
+    """Return `text` for a cell of a table: nothing in it ends the cell, or is taken for HTML, a link or a picture."""
     clean = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return " ".join(clean.replace("|", "\\|").split())
+    return " ".join(re.sub(r"[\\|`\[]", r"\\\g<0>", clean).split())
+
+
+def code_cell(text: str) -> str:
+    """Return `text` as code in a cell: between backticks, or as HTML where something in it would end those."""
+    return f"<code>{cell(text)}</code>" if _NO_CODE.search(text) else f"`{' '.join(text.split())}`"
+
+
+_NO_CODE = re.compile(r"[`|<>&\\]|^\s*$")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tritonforge.domain.baseline import CheckResult, Comparison, Status
 from tritonforge.report import check_wording, wording
-from tritonforge.report.github import cell, ignored_markdown, repository_path, workflow_command
+from tritonforge.report.github import cell, code_cell, ignored_markdown, repository_path, workflow_command
 
 _COMMANDS: dict[Status, str] = {"regressed": "error", "error": "error", "missing": "warning", "improved": "notice"}
 _TITLES: dict[Status, str] = {
@@ -64,10 +64,13 @@ def check_summary(result: CheckResult, prefix: str = "") -> str:
 
 
 def _row(one: Comparison, prefix: str) -> str:
-    place = f"`{cell(repository_path(one.file, prefix))}:{one.line}`<br>`{cell(one.kernel)}`<br>{cell(one.describes)}"
+    place = "<br>".join([
+        code_cell(f"{repository_path(one.file, prefix)}:{one.line}"), code_cell(one.kernel), cell(one.describes),
+    ])  # fmt: skip
     before, after = (wording.time_us(t) if t is not None else "–" for t in (one.before_us, one.after_us))
-    what = [*one.reasons, *(f"`{cell(each)}`" for each in check_wording.changed(one)), *one.notes]
-    said = "<br>".join(each if each.startswith("`") else cell(each) for each in what)
+    said = "<br>".join([
+        *map(cell, one.reasons), *map(code_cell, check_wording.changed(one)), *map(cell, one.notes),
+    ])  # fmt: skip
     status = f"{_SIGNS[one.status]} {one.status}"
     columns = (status, place, cell(check_wording.where(one)), before, after, check_wording.ratio(one), said)
     return f"| {' | '.join(columns)} |"

@@ -23,7 +23,7 @@ def check_junit(result: CheckResult) -> str:
     properties.append(Property("compared", result.compared))
     properties.append(Property("baseline", _clean(result.baseline)))
     if result.archs:
-        properties.append(Property("archs", ", ".join(result.archs)))
+        properties.append(Property("archs", _clean(", ".join(result.archs))))
     suite.append(properties)
     for one in result.comparisons:
         suite.add_testcase(_case(one))
@@ -36,7 +36,7 @@ def check_junit(result: CheckResult) -> str:
 def _case(one: Comparison) -> TestCase:
     name = f"{check_wording.kernel_and_problem(one)} on {check_wording.where(one)}"
     time = one.after_us / 1e6 if one.after_us is not None and one.provenance == "measured" else 0.0
-    case = TestCase(_clean(name), one.file.removesuffix(".py").replace("/", "."), time)
+    case = TestCase(_clean(name), _clean(one.file.removesuffix(".py").replace("/", ".")), time)
     said = _clean(check_wording.sentence(one))
     if one.status == "regressed":
         case.result = [_with_text(Failure(said, "regression"), one)]

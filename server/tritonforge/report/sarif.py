@@ -171,11 +171,16 @@ def place(artifact: Json, prefix: str) -> None:
     """Turn a path into a URI. Files outside the workspace are named by their whole path, which no base applies to."""
     file = artifact["uri"]
     if file.startswith("/"):
-        artifact["uri"] = f"file://{quote(file)}"
+        artifact["uri"] = f"file://{_quoted(file)}"
     elif file[1:2] == ":":
-        artifact["uri"] = f"file:///{quote(file, safe='/:')}"
+        artifact["uri"] = f"file:///{_quoted(file, safe='/:')}"
     else:
-        artifact |= {"uri": quote(prefix + file), "uriBaseId": ROOT}
+        artifact |= {"uri": _quoted(prefix + file), "uriBaseId": ROOT}
+
+
+def _quoted(path: str, safe: str = "/") -> str:
+    """Return a path as part of a URI; what is no text in it (a name of other bytes) as those bytes."""
+    return quote(path.encode("utf-8", "surrogateescape"), safe=safe)
 
 
 def fingerprint(seen: Counter[str], *parts: str) -> str:

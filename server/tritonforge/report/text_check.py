@@ -22,7 +22,7 @@ def check_text(result: CheckResult, *, width: int = WIDTH, show_ignored: bool = 
     if result.comparisons:
         out.append(BLANK)
     for note in result.notes:
-        out += wrap([Span(note[:1].upper() + note[1:].rstrip(".") + ".", "warn")], width=width, hanging=4)
+        out += wrap([Span(_sentence(note), "warn")], width=width, hanging=4)
     if result.compared == "compiled":
         archs = f" Architectures: {', '.join(result.archs)}." if result.archs else ""
         out += wrap([Span(check_wording.ONLY_COMPILED + archs, "warn")], width=width)
@@ -33,6 +33,12 @@ def check_text(result: CheckResult, *, width: int = WIDTH, show_ignored: bool = 
     if any(one.status == "new" for one in result.comparisons) and result.updated is None:
         out += wrap(["What is new is compared from the next ", Span("--update", "code"), " on."], width=width)
     return [*out, *ignored_text(result.ignored, result.lapsed, listed=show_ignored, width=width)]
+
+
+def _sentence(note: str) -> str:
+    """Return a note as a sentence; one that begins with the name of a file keeps it as it is."""
+    first = note.partition(" ")[0]
+    return (note if "::" in note or "." in first else note[:1].upper() + note[1:]).rstrip(".") + "."
 
 
 def _comparison(one: Comparison, width: int) -> list[Line]:

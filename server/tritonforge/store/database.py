@@ -69,12 +69,14 @@ class Database:
             rows = connection.execute(
                 "SELECT part, written_at, value, used_at FROM entry WHERE kind = ? AND key = ?"
                 " ORDER BY written_at DESC, rowid DESC",
-                (kind, key),
+                (kind, storable(key)),
             ).fetchall()
             now = time.time()
             if any(now - used > _USE_RESOLUTION for *_, used in rows):
                 with contextlib.suppress(sqlite3.OperationalError):  # a busy store still answers
-                    connection.execute("UPDATE entry SET used_at = ? WHERE kind = ? AND key = ?", (now, kind, key))
+                    connection.execute(
+                        "UPDATE entry SET used_at = ? WHERE kind = ? AND key = ?", (now, kind, storable(key))
+                    )
             return [(part, written, value) for part, written, value, _ in rows]
 
         return self._run(read, [])
@@ -90,7 +92,7 @@ class Database:
             connection.execute(
                 "INSERT OR REPLACE INTO entry (kind, key, part, written_at, used_at, size, value)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (kind, key, part, now, now, len(value), value),
+                (kind, storable(key), part, now, now, len(value), value),
             )
             self._unchecked += len(value)
             if self._unchecked > self._max_bytes // 16:
@@ -104,9 +106,11 @@ class Database:
 
         def remove(connection: sqlite3.Connection) -> None:
             if part is None:
-                connection.execute("DELETE FROM entry WHERE kind = ? AND key = ?", (kind, key))
+                connection.execute("DELETE FROM entry WHERE kind = ? AND key = ?", (kind, storable(key)))
             else:
-                connection.execute("DELETE FROM entry WHERE kind = ? AND key = ? AND part = ?", (kind, key, part))
+                connection.execute(
+                    "DELETE FROM entry WHERE kind = ? AND key = ? AND part = ?", (kind, storable(key), part)
+                )
 
         self._run(remove, None)
 
@@ -281,6 +285,11 @@ def _exclusive(path: Path) -> Iterator[None]:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def storable(key: str) -> str:
+    """Return a key as a database holds it: names of files may have bytes that are no text."""
+    return key.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _identity(path: Path | None) -> tuple[int, int] | None:

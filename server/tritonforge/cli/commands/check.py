@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -105,7 +105,7 @@ async def _check(
 ) -> int:
     from tritonforge.diagnosis.inspect_many import Part
     from tritonforge.domain.baseline import Baseline
-    from tritonforge.regression.baseline_file import write_baseline
+    from tritonforge.regression.baseline_file import read_baseline, write_baseline
     from tritonforge.regression.checking import Check
     from tritonforge.regression.comparisons import gone
     from tritonforge.regression.judging import Options
@@ -130,6 +130,9 @@ async def _check(
             checking.lapsed += workspace.settings.lapsed()
             await checking.look(parts, update=update)
             if update:
+                # Measuring took a while: what somebody else wrote meanwhile, of another kernel or GPU, stays.
+                meanwhile = await asyncio.to_thread(read_baseline, file)
+                checking.baseline = meanwhile or Baseline()
                 after = checking.updated()
             else:
                 found = await checking.compare()
@@ -138,15 +141,18 @@ async def _check(
                 comparisons = (*found, *gone(checking.baseline, scopes, looked, checking.gpu))
             result = checking.result(comparisons, file=_shown(file))
     if update:
-        failed = [f"{scope[0]}::{scope[1]}: {why}" for scope, why in checking.times.errors.items()]
+        failed = checking.left_out()
         for sentence in failed:
             warn(f"not in the baseline: {sentence}")
         changes = differences(checking.baseline, after)
-        if after != before:
+        nothing = meanwhile is None and not after.entries  # a baseline of nothing would let every check pass
+        if after != meanwhile and not nothing:
             await asyncio.to_thread(write_baseline, file, after)
         result = replace(result, updated=changes)
         _print(output_format, result, workspace.root, show_ignored=show_ignored)
-        return 2 if failed else _unknown(checking, named)
+        if nothing and not failed:
+            warn("no baseline was written: there is nothing to put into it.")
+        return 2 if failed or nothing else _unknown(checking, named)
     _print(output_format, result, workspace.root, show_ignored=show_ignored)
     if result.failing(strict=strict):
         return 1
@@ -160,6 +166,9 @@ def _files(paths: tuple[str, ...], baseline: Baseline | None, root: Path, shown:
     if baseline is None:
         mend = "Name files: tritonforge check PATH --update."
         raise UsageError("there is no baseline yet, so it is not clear what to measure.", mend)
+    outside = next((one for one in baseline.files if not _is_inside(one)), None)
+    if outside is not None:  # files that a baseline names are run, as if you had named them
+        raise UsageError(f"{shown} names a file outside of its workspace: {outside!r}.", "Name the files to check.")
     there = [str(root / one) for one in baseline.files if (root / one).is_file()]
     if baseline.files and not there:
         raise UsageError(
@@ -170,6 +179,10 @@ def _files(paths: tuple[str, ...], baseline: Baseline | None, root: Path, shown:
         replace(one, kernels=tuple(k for k in one.kernels if (one.analysis.file, k.name) in recorded))
         for one in select(there)
     )
+
+
+def _is_inside(file: str) -> bool:
+    return "\0" not in file and not PurePath(file).is_absolute() and ".." not in PurePath(file).parts
 
 
 def _unknown(checking: Check, named: set[str]) -> int:
