@@ -1,16 +1,21 @@
 """What was measured as useless, or as a trap, is proposed by nobody."""
 
+import json
 import re
+from dataclasses import replace
 
 import pytest
+from test_structural_golden import GOLDEN, task_of
 
 from tritonforge.analysis import analyze
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.finding import Bottleneck
-from tritonforge.domain.launch import CallSite, Config, Launch, Problem, Scalar
+from tritonforge.domain.launch import CallSite, Config, Launch, Problem, Scalar, Tensor
 from tritonforge.domain.source import apply_edits
 from tritonforge.rewrite import RuleEngine
 from tritonforge.rewrite.protocol import Task
+from tritonforge.rewrite.structural import Rewritten, rewrites
+from tritonforge.rewrite.structural.hoisted_loads import HoistedLoads
 
 TEXT = """\
 import torch
@@ -91,3 +96,17 @@ def test_no_load_loses_its_mask(proposed):
 
 def test_programs_are_not_grouped_for_l2(proposed):
     assert [candidate.title for candidate, text in proposed if "GROUP" in text or "swizzle" in text] == []
+
+
+@pytest.mark.parametrize(("w_buffer", "moved"), [(1, True), (2, False)])
+def test_a_load_stays_behind_a_store_to_memory_that_it_may_read(w_buffer, moved):
+    """In any launch: the second one here passes the same memory for what is read and what is written."""
+    wanted = json.loads((GOLDEN / "hoisted_weights" / "task.json").read_text())
+    task = task_of((GOLDEN / "hoisted_weights" / "before.py").read_text(), wanted)
+    tensors = (("w_ptr", Tensor((50,), (1,), "float32", 16, buffer=w_buffer)),)
+    tensors += (("o_ptr", Tensor((4096, 50), (50, 1), "float32", 16, buffer=2)),)
+    second = replace(task.launches[0], id="2", problem=Problem(tensors))
+    (outcome,) = rewrites(HoistedLoads(), replace(task, launches=(*task.launches, second)))
+    assert isinstance(outcome, Rewritten) is moved
+    if not moved:
+        assert outcome.reason == "w_ptr and o_ptr are the same memory."
