@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+import textwrap
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from tritonforge.domain.results import OptimizeResult
 from tritonforge.domain.source import apply_edits
 from tritonforge.jobs.session import open_session
 from tritonforge.optimize.across import Party, across, choose
-from tritonforge.optimize.across_sources import architecture_table, autotune_list, values_of
+from tritonforge.optimize.across_sources import _same, architecture_table, autotune_list, values_of
 from tritonforge.report.json_across import across_json
 from tritonforge.report.text import plain
 from tritonforge.report.text_across import across_text
@@ -30,6 +31,7 @@ from tritonforge.workload.gather import FileWorkload
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NAMES = ("a", "b")
+KERNEL = "@triton.jit\ndef k(x, N: tl.constexpr):\n    tl.store(x, N)\n"
 
 
 def rows(*pairs):
@@ -112,6 +114,30 @@ def test_an_autotuners_list_has_every_targets_values_and_todays(matmul):
     assert tuned.autotune is not None
     for entry in ('{"BLOCK_M": 64}', '{"BLOCK_M": 128}', '{"BLOCK_M": 32}', "num_warps=8"):
         assert entry in after
+
+
+def test_a_config_that_is_wanted_twice_stands_in_the_list_once(matmul):
+    kernel, text = matmul
+    launch = launch_of(kernel, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32)
+    made = autotune_list(kernel, text, [{"BLOCK_M": 64}, {"BLOCK_M": 32}, {"BLOCK_M": 64}], launch)
+    assert isinstance(made, Candidate), made.reason
+    (tuned,) = analyze(apply_edits(text, made.edits), "matmul.py").kernels
+    assert len(tuned.autotune.configs) == 2
+    assert not autotune_list(kernel, text, [{"BLOCK_M": 128, "wrong": 1}], launch).already
+    again = autotune_list(tuned, apply_edits(text, made.edits), [{"BLOCK_M": 64}], launch)
+    assert "has all of these values already" in again.reason
+
+
+def test_of_two_kernels_of_one_name_the_one_that_was_meant_is_edited():
+    text = (EXAMPLES / "scale_shift.py").read_text()
+    before = "if FAST:\n" + textwrap.indent(KERNEL, "    ") + "else:\n" + textwrap.indent(KERNEL, "    ")
+    before = "import triton\nimport triton.language as tl\n\nFAST = True\n" + before
+    first, second = analyze(before, "two.py").kernels
+    assert first.name == second.name
+    after = "# a new line\n" + before
+    for kernel in (first, second):
+        assert _same(kernel, before, after).range.start.line == kernel.range.start.line + 1
+    assert _same(second, before, text) is None
 
 
 def test_a_value_that_is_set_when_the_file_is_loaded_is_in_no_table():

@@ -44,12 +44,12 @@ def autotune_list(
             return form
         current = apply_edits(text, form.edits)
     for values in wanted[0 if form is None else 1 :]:
-        again = _same(kernel, current)
+        again = _same(kernel, text, current)
         if again is None:
             return Refusal("the kernel cannot be found in its autotuned form.", "autotuned")
         more = rewrite_launch(again, {kernel.file: current}, {**_filled(wanted), **values})
         if isinstance(more, Refusal):
-            if "already" in more.reason and "this config" in more.reason:
+            if more.already:
                 continue
             return more
         current = apply_edits(current, more.edits)
@@ -69,8 +69,15 @@ def _filled(wanted: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return first
 
 
-def _same(kernel: Kernel, text: str) -> Kernel | None:
-    return next((one for one in analyze(text, kernel.file).kernels if one.name == kernel.name), None)
+def _same(kernel: Kernel, before: str, after: str) -> Kernel | None:
+    """Return `kernel` as it is in another version of its file, where several may have its name (in branches, say)."""
+    if after == before:
+        return kernel
+    namesakes = [one.range for one in analyze(before, kernel.file).kernels if one.name == kernel.name]
+    found = [one for one in analyze(after, kernel.file).kernels if one.name == kernel.name]
+    if kernel.range not in namesakes or len(found) != len(namesakes):
+        return None
+    return found[namesakes.index(kernel.range)]
 
 
 def architecture_table(kernel: Kernel, text: str, found: Sequence[tuple[str, Candidate]]) -> Candidate | Refusal:

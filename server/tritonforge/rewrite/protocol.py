@@ -18,12 +18,14 @@ from tritonforge.domain.results import Assessment
 class Refusal:
     """Why a rewrite was not made: one clear sentence for a person. `rewrite` names the rewrite that declined.
 
-    `proposal`: what was proposed and declined, where that is worth telling as a version that was tried.
+    `proposal`: what was proposed and declined, where that is worth telling as a version that was tried. `already`:
+    whether the source is what the rewrite would have made of it.
     """
 
     reason: str
     rewrite: str = ""
     proposal: Candidate | None = None
+    already: bool = False
 
 
 @dataclass(frozen=True)

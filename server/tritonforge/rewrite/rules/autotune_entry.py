@@ -11,7 +11,14 @@ from collections.abc import Mapping
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.source import Edit, apply_edits
 from tritonforge.rewrite.rules.keyword_arguments import prepend_item
-from tritonforge.rewrite.rules.launch_values import OPTIONS, Refused, called_name, integer, kernel_function
+from tritonforge.rewrite.rules.launch_values import (
+    OPTIONS,
+    AlreadySo,
+    Refused,
+    called_name,
+    integer,
+    kernel_function,
+)
 from tritonforge.rewrite.scopes import Scopes, read
 from tritonforge.rewrite.text import Source
 
@@ -43,7 +50,7 @@ def add_config(
         else:
             raise Refused(f"already autotuned: {name} is not among the values that its configs give")
     if any(e == (tiles, options) for e in entries):
-        raise Refused("nothing to change: the autotuner has this config already")
+        raise AlreadySo("nothing to change: the autotuner has this config already")
     called = source.segment(first.func)
     body = ", ".join(f'"{k}": {v}' for k, v in tiles.items())
     tail = "".join(f", {k}={v}" for k, v in options.items())

@@ -29,6 +29,7 @@ from tritonforge.rewrite.rules.grid_edits import GridEdits, TileChange, grid_edi
 from tritonforge.rewrite.rules.keyword_arguments import insert_keywords
 from tritonforge.rewrite.rules.launch_values import (
     OPTIONS,
+    AlreadySo,
     LaunchNode,
     Refused,
     Setting,
@@ -59,7 +60,7 @@ def rewrite_launch(
     try:
         edits = _edits(kernel, texts, wanted, launch)
     except Refused as refused:
-        return Refusal(f"{refused}.".replace("..", "."), NAME)
+        return Refusal(f"{refused}.".replace("..", "."), NAME, already=isinstance(refused, AlreadySo))
     except SyntaxError as error:
         return Refusal(f"{kernel.file} cannot be parsed: {error.msg} at line {error.lineno}.", NAME)
     order = {p.name: p.index for p in kernel.parameters}
@@ -83,7 +84,7 @@ def _edits(
     plan = _Plan(kernel, texts, wanted, launch)
     edits = plan.solve()
     if not edits:
-        raise Refused("nothing to change: the launch has these values already")
+        raise AlreadySo("nothing to change: the launch has these values already")
     chosen = [plan.launches.index(plan.sites[i]) for i in plan.chosen]
     check_outcome(plan.source, kernel, texts, edits, chosen=chosen, wanted=wanted, running=plan.running)
     return edits

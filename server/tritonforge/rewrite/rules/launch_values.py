@@ -23,6 +23,10 @@ class Refused(Exception):
     """Carries the one sentence of a Refusal out of the depth of a rewrite."""
 
 
+class AlreadySo(Refused):
+    """What was asked for stands there."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """How one value reaches a launch.
