@@ -114,38 +114,39 @@ async def _optimize(
     async with AsyncExitStack() as stack:
         progress = stack.enter_context(Progress())
         engines = await stack.enter_async_context(open_engines(engine, workspace, progress))
-        for name in dict.fromkeys(targets) or (None,):
-            async with target(workspace, name, progress) as session:
+        # All of them are reached before the first search, which may take long, and stay open for what compares them.
+        wanted = tuple(dict.fromkeys(targets)) or (None,)
+        sessions = [await stack.enter_async_context(target(workspace, name, progress)) for name in wanted]
 
-                async def attempt(piece: tuple[Selected, Kernel], mine: Session) -> OptimizeResult | None:
-                    nonlocal failed
-                    file, kernel = piece
-                    try:
-                        work = _one(
-                            file, kernel, workspace, mine, progress, engines=engines,
-                            budget=budget, allow_slower=allow_slower, allow_run=not no_run, named=files, pin=pin,
-                            reports=reports if output_format == "html" else None, sources=sources, again=again,
-                        )  # fmt: skip
-                        return await engines.with_draft(file, kernel, work)
-                    except (NoLaunchKnown, UsageError, JobError) as error:
-                        # One kernel that cannot be run must not cost the others their result.
-                        if len(files) == 1 and len(file.kernels) == 1:
-                            raise
-                        warn(f"{file.analysis.file}::{kernel.name}: {error}")
-                        failed = failed or (error.exit_code if kernel.name in named else 0)
-                        return None
+        async def attempt(piece: tuple[Selected, Kernel], mine: Session) -> OptimizeResult | None:
+            nonlocal failed
+            file, kernel = piece
+            try:
+                work = _one(
+                    file, kernel, workspace, mine, progress, engines=engines,
+                    budget=budget, allow_slower=allow_slower, allow_run=not no_run, named=files, pin=pin,
+                    reports=reports if output_format == "html" else None, sources=sources, again=again,
+                )  # fmt: skip
+                return await engines.with_draft(file, kernel, work)
+            except (NoLaunchKnown, UsageError, JobError) as error:
+                # One kernel that cannot be run must not cost the others their result.
+                if len(files) == 1 and len(file.kernels) == 1:
+                    raise
+                warn(f"{file.analysis.file}::{kernel.name}: {error}")
+                failed = failed or (error.exit_code if kernel.name in named else 0)
+                return None
 
-                pieces = [(file, kernel) for file in files for kernel in file.kernels]
-                results += [(result, file) for (file, _), result in await search_all(pieces, session, attempt)]
+        pieces = [(file, kernel) for file in files for kernel in file.kernels]
+        for session in sessions:
+            results += [(result, file) for (file, _), result in await search_all(pieces, session, attempt)]
             if any(result.stopped_because == "interrupted" for result, _ in results):
                 failed = EXIT_INTERRUPTED
                 break
         matrix: list[tuple[AcrossResult, Selected]] = []
         if len(set(targets)) > 1 and failed != EXIT_INTERRUPTED:
             matrix = await compare_targets(
-                results, tuple(dict.fromkeys(targets)), workspace, progress,
-                allow_run=not no_run, named=files, pin=pin,
-            )  # fmt: skip
+                results, sessions, workspace, progress, allow_run=not no_run, named=files, pin=pin
+            )
     found = [result for result, _ in results]
     applied = apply_edits and failed != EXIT_INTERRUPTED
     # With several targets, the one source that is good on all of them is what is offered.
