@@ -164,6 +164,14 @@ def test_what_cannot_work_is_known_before_compiling(values, arch, reason):
     assert reason in (implausible(values, kernel, launch, arch) or "")
 
 
+def test_a_grid_that_no_gpu_starts_is_known_before_compiling():
+    """Along y and z 65,535 programs are the most; along x there is room."""
+    _, kernel, launch = _matmul(size=1_500_000)
+    assert implausible({"BLOCK_N": 16}, kernel, launch, "sm_90") == "BLOCK_N=16 makes a grid of 93750 programs along y"
+    assert implausible({"BLOCK_M": 16}, kernel, launch, "sm_90") is None
+    assert implausible({"BLOCK_N": 64}, kernel, launch, "sm_90") is None
+
+
 def test_the_best_known_shape_fits_an_h200():
     _, kernel, launch = _matmul()
     best = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8, "num_stages": 4}

@@ -18,6 +18,9 @@ Values = dict[str, int]
 MAX_ELEMENTS = 131_072
 """Of one block. Triton allows 2²⁰; nothing above this fits the registers of a program of 16 warps."""
 
+MOST_PROGRAMS = 65_535
+"""Along y and along z of a grid (CUDA and HIP): one more, and the launch fails."""
+
 MIN_DOT = 16
 """The smallest extent of a `tl.dot` on every axis (Triton 3.2–3.9, 16-bit operands, NVIDIA)."""
 
@@ -63,6 +66,7 @@ class Facts:
     `current`: all integers it runs with. `fixed`: tiles that cannot be set. `names`: what the space is made of, tiles
     first. `staged`: whether `num_stages` does anything. `operand_bytes`: of one element. `limits`, `units`: of one SM,
     and how many the usual GPU has. `programs`: of the grid. `caps`: tile → the least power of two over its extent.
+    `grid`: of the launch as it is.
     """
 
     kernel: Kernel
@@ -76,6 +80,7 @@ class Facts:
     units: int
     programs: int
     caps: Mapping[str, int]
+    grid: tuple[int, int, int]
 
     @classmethod
     def of(cls, kernel: Kernel, launch: Launch, arch: str) -> Facts:
@@ -105,6 +110,7 @@ class Facts:
             spec.sms if spec else 100,
             launch.programs,
             _caps(kernel, launch, current),
+            launch.config.grid,
         )
 
     def filled(self, values: Mapping[str, int]) -> Values:
@@ -184,6 +190,11 @@ def why_not(values: Mapping[str, int], facts: Facts) -> str | None:
         least = max(facts.caps.get(tile, MAX_ELEMENTS), facts.current.get(tile, 1), MIN_DOT)
         if values.get(tile, 1) > least:
             return f"{tile}={values[tile]} spans more than there is"
+    for axis, placed in facts.kernel.program_axes:
+        if axis in {1, 2} and len(placed) == 1 and facts.current.get(placed[0]) and full[placed[0]]:
+            extent = facts.grid[axis] * facts.current[placed[0]] / full[placed[0]]
+            if extent > MOST_PROGRAMS:
+                return f"{placed[0]}={full[placed[0]]} makes a grid of {extent:.0f} programs along {'yz'[axis - 1]}"
     elements = facts.elements(values)
     threads = facts.limits.warp * warps
     if elements > MAX_ELEMENTS:

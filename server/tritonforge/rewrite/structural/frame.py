@@ -17,14 +17,12 @@ from tritonforge.domain.kernel import FileAnalysis, Kernel
 from tritonforge.domain.launch import Launch, Scalar
 from tritonforge.domain.source import Edit, apply_edits
 from tritonforge.rewrite.elsewhere import with_all_sites
+from tritonforge.rewrite.plausibility import MOST_PROGRAMS
 from tritonforge.rewrite.protocol import Refusal, Task
 from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural.edits import minimal_edits
 from tritonforge.rewrite.structural.kernel_text import KernelText
 from tritonforge.rewrite.structural.layout import fitted
-
-MOST_PROGRAMS = 65_535
-"""Along y and along z of a grid (CUDA and HIP): one more, and the launch fails."""
 
 
 @dataclass(frozen=True)
