@@ -48,6 +48,22 @@ def workspace(fresh_examples):
 
 
 @pytest.fixture(scope="module")
+def searched(fresh_examples, tmp_path_factory):
+    """The result of optimising the example scale_shift, and what makes a workspace in which that was done."""
+    folder = fresh_examples()
+    done = tritonforge("optimize", "scale_shift.py", "--target", "offline", "--format", "json", cwd=folder)
+    (result,) = json_of(done, "optimize")["results"]
+    kept = shutil.copytree(folder / ".tritonforge", tmp_path_factory.mktemp("kept") / "store")
+
+    def again() -> Path:
+        workspace = fresh_examples()
+        shutil.copytree(kept, workspace / ".tritonforge")
+        return workspace
+
+    return result, again
+
+
+@pytest.fixture(scope="module")
 def matmul(fresh_examples):
     """The result of optimising the example matmul, once for all tests of it."""
     folder = fresh_examples()
@@ -136,30 +152,36 @@ def test_profile_without_a_gpu_says_that_its_time_is_predicted(workspace):
     assert seen.time_us > 0
 
 
-def test_a_tiny_elementwise_block_is_found_and_widened(workspace):
-    done = tritonforge(
-        "optimize", "scale_shift.py", "--target", "offline", "--budget", "12", "--format", "json", cwd=workspace
-    )
-    (result,) = json_of(done, "optimize")["results"]
+def test_a_tiny_elementwise_block_is_found_and_widened(searched):
+    result, _ = searched
     assert result["bottlenecks"][0] == "block-too-small"
     assert result["best"]["speedup"] > 1.5
-    assert "BLOCK = " in result["best"]["diff"]
+    assert "BLOCK_SIZE=" in result["best"]["diff"]
+    assert result["stopped_because"] in {"the expected gain is below noise", "nothing improved", "enough rounds"}
 
 
-def test_apply_writes_the_verified_version_and_nothing_else(workspace):
+def test_apply_writes_the_verified_version_and_nothing_else(searched):
+    result, again = searched
+    workspace = again()
     before = {file.name: file.read_text() for file in workspace.glob("*.py")}
-    done = tritonforge("optimize", "row_softmax.py", "--target", "offline", "--budget", "12", "--apply", cwd=workspace)
+    done = tritonforge("optimize", "scale_shift.py", "--target", "offline", "--apply", cwd=workspace)
     assert done.returncode == 0, done.stderr
+    assert "the answer is that of an earlier run" in " ".join(done.stdout.split())
     after = {file.name: file.read_text() for file in workspace.glob("*.py")}
-    assert {name for name in before if before[name] != after[name]} == {"row_softmax.py"}
-    again = tritonforge("analyze", "row_softmax.py", "--format", "json", cwd=workspace)
+    assert {name for name in before if before[name] != after[name]} == {"scale_shift.py"}
+    (edit, *_) = result["best"]["edits"]
+    assert edit["text"] in after["scale_shift.py"]
+    again = tritonforge("analyze", "scale_shift.py", "--format", "json", cwd=workspace)
     (kernel,) = json_of(again, "analyze")["kernels"]
     assert kernel["launches"]
 
 
-def test_diff_prints_nothing_but_a_diff_that_git_applies(workspace):
-    done = tritonforge("optimize", "scale_shift.py", "--target", "offline", "--budget", "12", "--diff", cwd=workspace)
+def test_diff_prints_nothing_but_a_diff_that_git_applies(searched):
+    result, again = searched
+    workspace = again()
+    done = tritonforge("optimize", "scale_shift.py", "--target", "offline", "--diff", cwd=workspace)
     assert done.returncode == 0, done.stderr
+    assert done.stdout == result["best"]["diff"], "as it was answered before"
     assert done.stdout.startswith("--- a/scale_shift.py\n+++ b/scale_shift.py\n")
     subprocess.run(["git", "apply", "--check", "-"], cwd=workspace, input=done.stdout, text=True, check=True)
 

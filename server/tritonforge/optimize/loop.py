@@ -24,7 +24,7 @@ from tritonforge.optimize.endings import (
     ROOFLINE,
 )
 from tritonforge.optimize.memory import Memory
-from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, BudgetSpent, Search, Step
+from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, ORIGINAL_S, Attempt, BudgetSpent, Search, Step
 from tritonforge.optimize.shapes import Shaped, by_shape
 from tritonforge.optimize.steps import (
     confirm,
@@ -165,7 +165,7 @@ async def compile_original(search: Search) -> None:
     """Compile the original and conclude what can be concluded without running it."""
     subject = search.subject
     search.say("assess", f"compiling {subject.kernel.name}")
-    assessed = await assess(
+    work = assess(
         search.session,
         subject.program(),
         subject.kernel,
@@ -174,6 +174,13 @@ async def compile_original(search: Search) -> None:
         pinned=subject.pinned,
         earlier=search.memory.compiled if search.memory else None,
     )
+    try:
+        assessed = await search.within(work, least_s=ORIGINAL_S)
+    except BudgetSpent:
+        took = max(search.budget_s, ORIGINAL_S)
+        raise UsageError(
+            f"{subject.kernel.name} was not compiled within {took:.0f} s.", "Give it more time with --budget."
+        ) from None
     require_launches(assessed, subject.kernel, subject.calls)
     search.baseline = original = Attempt(Candidate("original", (), ()), subject.text, assessed)
     if original.compile_error:

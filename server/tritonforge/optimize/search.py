@@ -39,6 +39,8 @@ Stage = Literal["assess", "compile", "measure", "verify", "confirm", "think"]
 
 NOT_TRIED = "not tried: budget spent"
 NOT_FINISHED = "not finished: budget spent"
+ORIGINAL_S = 60.0
+"""Seconds that the original alone is given, however small the budget is: nothing can be said without its time."""
 SEEN_SLOWER = 0.03
 """What few samples, or the model, may say a launch is slower by without its being so."""
 

@@ -13,7 +13,7 @@ from tritonforge.diagnosis.assessment import assess
 from tritonforge.domain.candidate import Candidate, Suggestion, Trial
 from tritonforge.jobs import JobError
 from tritonforge.optimize.fairness import charged, disagreeing, unfair
-from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, BudgetSpent, Search
+from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, ORIGINAL_S, Attempt, BudgetSpent, Search
 from tritonforge.optimize.tasks import attempt_of, base_for_rules, task_of, trials_on
 from tritonforge.prediction.model import RELATIVE_LOWEST
 from tritonforge.profiling.measuring import FINAL_SAMPLES, Samples, measure
@@ -24,12 +24,10 @@ from tritonforge.workload.launches import to_launch
 
 MEASURED_GAIN = 1.02
 """A measured speedup below this is not worth a change of someone's code, even where its interval excludes 1."""
-COMPILE_SHARE = 0.6
-"""Of what is left of the budget, what compiling may take: the rest is for measuring and verifying."""
+COMPILE_SHARE = 0.4
+"""Of what is left of the budget, what compiling may take: one verification may take as long, and must end in time."""
 _NOT_RUN = "it could not be run to the end"
 """How a verdict begins that says of a job that it was ended."""
-_ORIGINAL_S = 60.0
-"""Seconds that the original alone is given, however small the budget is: nothing can be said without its time."""
 
 
 async def propose(search: Search) -> list[Attempt]:
@@ -164,7 +162,7 @@ async def time_side_by_side(
             beside=beside,
         ),
         # What the original takes is asked first, and without it there is nothing to tell.
-        least_s=_ORIGINAL_S if not attempts else 0.0,
+        least_s=ORIGINAL_S if not attempts else 0.0,
     )
     search.note(*notes)
     counts = {one.launch.id: one.launch.count for one in search.original.assessed}
