@@ -34,6 +34,7 @@ _LARGE_LANE_BYTES = 4 << 30
 _UNSENT_LIMIT = 64 << 20
 _SWEEP_S = 1.0
 _KILL_ROUNDS = 100
+_MANY_CORES = 4
 
 
 class Supervisor:
@@ -49,6 +50,7 @@ class Supervisor:
         self._lanes: list[LaneProcess] = []
         self._nursery = Nursery(options.handlers, options.path)
         self._filing = Filing(wanted=options.files)
+        self._cold = list(options.warm)
         self._orders = 0
         self._heard = time.monotonic()
         self._silence = math.inf
@@ -62,11 +64,10 @@ class Supervisor:
         self._take_signals()
         folder = self._filing.folder
         self._client.send(message("hello", self._hello(), files=str(folder) if folder else None))
-        for kind in self._options.warm:
-            self._nursery.want(kind)
         status = 0
         try:
             while not (self._client.ended or self._stopping or self._abandoned()):
+                self._warm_up()
                 self._wait()
                 self._collect()
                 self._watch()
@@ -78,6 +79,14 @@ class Supervisor:
             processes.sweep(_SWEEP_S)
             self._filing.end()
         return status
+
+    def _warm_up(self) -> None:
+        """Start the zygotes that are going to be needed.
+
+        On few cores one after the other, so that the first result does not wait for imports that others need.
+        """
+        while self._cold and (self._cores >= _MANY_CORES or all(zygote.ready for zygote in self._nursery)):
+            self._nursery.want(self._cold.pop(0))
 
     def _hello(self) -> WorkerInfo:
         machine = os.uname()
