@@ -5,15 +5,22 @@
 Without arguments, a line that delays is put before a worker on this machine, and an SSH server with throw-away keys is
 started on loopback (where sshd is installed). With --ssh, the same is measured on a host of yours.
 
-    overhead    the median of N jobs that do nothing, less 1.2 × the round trip that a ping takes: below 5 ms is wanted
-    cold        from nothing to the first compiled launch over SSH, the worker's archive being there: below 10 s
+    overhead    the median of N jobs that do nothing, less 1.2 × the round trip that a ping takes: below 5 ms is wanted.
+                Pings and jobs take turns, so that both see the same machine.
+    cold        from nothing to the first compiled launch over SSH, the worker's archive being there: below 10 s; told
+                beside it, what `import torch, triton` alone takes there in a Python that is started for it
+
+Numbers of a busy machine say little: its load is printed first.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import shlex
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +33,7 @@ from tritonforge.domain.messages import Compile, Describe, Limits, Program, Reco
 from tritonforge.domain.target import Target
 from tritonforge.jobs import Worker
 from tritonforge.jobs.reach import reach
+from tritonforge.targets.ssh import never_asking
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "remote"))
@@ -35,23 +43,25 @@ from remote_support import Door, Line, far, over, running_sshd, why_no_sshd  # n
 _DELAYS_MS = (0, 5, 25, 100)
 
 
-async def _pings(worker: Worker, count: int) -> float:
-    took = []
-    for _ in range(count):
-        begun = time.perf_counter()
-        await worker.exchange(lambda number: message("ping", id=number))
-        took.append(time.perf_counter() - begun)
-    return statistics.median(took)
+async def _ping(worker: Worker) -> float:
+    begun = time.perf_counter()
+    await worker.exchange(lambda number: message("ping", id=number))
+    return time.perf_counter() - begun
 
 
-async def _jobs(worker: Worker, request: Record, count: int) -> float:
+async def _job(worker: Worker, request: Record) -> float:
+    begun = time.perf_counter()
     await worker.run(request)
-    took = []
-    for _ in range(count):
-        begun = time.perf_counter()
-        await worker.run(request)
-        took.append(time.perf_counter() - begun)
-    return statistics.median(took)
+    return time.perf_counter() - begun
+
+
+async def _in_turns(worker: Worker, request: Record, count: int) -> tuple[float, float]:
+    """Return the medians of a ping and of a job, in seconds, once all that is started late has been."""
+    await worker.run(request)
+    await _ping(worker)
+    pairs = [(await _ping(worker), await _job(worker, request)) for _ in range(count)]
+    trips, jobs = zip(*pairs, strict=True)
+    return statistics.median(trips), statistics.median(jobs)
 
 
 def _workspace(folder: Path) -> Path:
@@ -75,8 +85,7 @@ async def overheads(root: Path, door: Door, count: int) -> None:
         try:
             async with far(over(line.port)) as worker:
                 jobs = count if delay < 50 else max(5, count // 4)
-                await _pings(worker, 3)
-                trip, job = await _pings(worker, jobs), await _jobs(worker, request, jobs)
+                trip, job = await _in_turns(worker, request, jobs)
         finally:
             line.close()
         beyond = job - 1.2 * trip
@@ -94,7 +103,7 @@ async def cold(target: Target, folder: Path) -> None:
             told = time.perf_counter() - begun
             result = await worker.run(Compile(probe_program(folder), SMALL, "sm_90", artefacts=()))
             first = time.perf_counter() - begun
-            trip = await _pings(worker, 20)
+            trip = statistics.median([await _ping(worker) for _ in range(20)])
         assert result.launches[0].error is None, result.launches[0].error
         print(
             f"{target.name}, {words}: connected {connected:.2f} s, torch {described.torch} imported {told:.2f} s, "
@@ -103,13 +112,28 @@ async def cold(target: Target, folder: Path) -> None:
         )
 
 
+def imports(target: Target) -> None:
+    """Print what the imports that nobody can shorten take there, with the connection that they are asked for over."""
+    begun = time.perf_counter()
+    program = "import torch, triton"
+    if target.command:
+        line = [*never_asking(target.command), shlex.join([target.python or "python3", "-c", program])]
+    else:
+        line = [target.python or sys.executable, "-c", program]
+    subprocess.run(line, check=True, stdin=subprocess.DEVNULL)
+    print(f"{target.name}, a Python that only imports torch and triton: {time.perf_counter() - begun:.2f} s")
+
+
 async def _main(host: str | None, count: int) -> None:
+    print(f"load of this machine: {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores")
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tritonforge-bench-")))
         probe = folder / "probe"
         probe.mkdir()
         if host is not None:
-            await cold(Target(host, command=("ssh", "-T", host), quoting="shell"), probe)
+            target = Target(host, command=("ssh", "-T", "--", host), quoting="shell")
+            await cold(target, probe)
+            imports(target)
             return
         home = folder / "home"
         home.mkdir()
@@ -119,6 +143,7 @@ async def _main(host: str | None, count: int) -> None:
             return
         server = stack.enter_context(running_sshd(folder / "sshd", {"XDG_CACHE_HOME": str(folder / "far")}))
         await cold(server.target(), probe)
+        imports(server.target())
 
 
 if __name__ == "__main__":
