@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import math
 import random
@@ -67,9 +68,19 @@ class FakeGpu:
     def __post_init__(self):
         self.random = random.Random(self.seed)
         self.hello = SimpleNamespace(lanes=1)
+        self.on, self.answered, self.at_once = [], 0, 0
 
-    async def run(self, request, *, limits=None):
+    async def run(self, request, *, limits=None, on_progress=None, priority=0, gpu=None):
         self.asked.append(request)
+        self.on.append(gpu)
+        self.at_once = max(self.at_once, len(self.asked) - self.answered)
+        try:
+            await asyncio.sleep(0)
+            return self.answer(request)
+        finally:
+            self.answered += 1
+
+    def answer(self, request):
         if isinstance(request, LookAtGpu):
             return self.state
         assert isinstance(request, Time)
@@ -104,7 +115,7 @@ def launch(block=1024):
 CALL = Call("c", "k.py", "run", (Tensor((1 << 20,), (1,), "float32"),), launches=(launch(),))
 
 
-def session(gpu, *, triton="3.7.1", driver="580.1"):
+def session(gpu, *, triton="3.7.1", driver="580.1", gpus=1):
     info = WorkerInfo(
         PROTOCOL_VERSION,
         "3.11",
@@ -114,7 +125,7 @@ def session(gpu, *, triton="3.7.1", driver="580.1"):
         triton,
         2,
         1,
-        (GpuInfo(GPU, "sm_90", 132, 1 << 37, driver),),
+        (GpuInfo(GPU, "sm_90", 132, 1 << 37, driver),) * gpus,
     )
     return Session(Target("local"), gpu, info, "sm_90", measures=True)
 

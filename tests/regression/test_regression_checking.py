@@ -55,6 +55,31 @@ def test_a_slower_version_is_measured_side_by_side_and_has_regressed():
     assert "side by side" in found.reasons[0]
 
 
+@pytest.mark.parametrize(
+    ("text", "machine", "programs", "where"), [(SLOW, 1.0, 2, {(0, 2), (1, 2)}), (SOURCE, 1.08, 1, {(0, 2)})]
+)
+def test_two_gpus_share_what_is_measured_side_by_side_and_nothing_that_is_set_beside_earlier_times(
+    text, machine, programs, where
+):
+    gpu = FakeGpu(seed=2, machine=machine)
+
+    async def both():
+        check = Check(fakes.session(gpu, gpus=2), None, await baseline_of(FakeGpu(seed=99)), Options(gate=False))
+        check.kernels = [checked(text), checked(text)]
+        await fakes.measure(check, 3)
+        assert (set(gpu.on), gpu.at_once) == ({None}, 1), "the times of a run are those of one GPU"
+        gpu.on.clear()
+        gpu.asked.clear()
+        gpu.answered = 0
+        return await check.compare()
+
+    found = asyncio.run(both())
+    assert {one.status for one in found} == ({"regressed"} if text == SLOW else {"error"})
+    assert {on for on, asked in zip(gpu.on, gpu.asked, strict=True) if isinstance(asked, Time)} == where
+    assert {len(asked.programs) for asked in gpu.asked if isinstance(asked, Time)} == {programs}
+    assert gpu.at_once == 2
+
+
 def test_a_change_of_host_code_alone_is_seen():
     found = check(FakeGpu(seed=3, slowdown=1.2), checked(CHANGED + SLOWER, block=512))
     assert found.status == "regressed"

@@ -16,6 +16,7 @@ from tritonforge.domain.ignoring import Ignored, Lapsed
 from tritonforge.domain.kernel import Kernel
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
+from tritonforge.jobs.spreading import sessions_of, spread
 from tritonforge.profiling.ceilings import ceilings_of
 from tritonforge.regression.comparisons import comparison_of, compiled_comparison, noted, one_each, unmeasured
 from tritonforge.regression.compiled import compare_compiled, facts_of
@@ -133,16 +134,19 @@ class Check:
         return said
 
     async def compare(self) -> tuple[Comparison, ...]:
-        """Compare every kernel with its baseline; suspects are measured again, what has changed is verified."""
-        found: list[Comparison] = []
-        for one in self.kernels:
-            found += await self._compare_kernel(one)
-        for kernel, why in self.unknown:
-            for entry in self.recorded((kernel.file, kernel.name)):
-                found.append(comparison_of(kernel, entry, "error", reasons=(why,)))
+        """Compare every kernel with its baseline; suspects are measured again, what has changed is verified.
+
+        Where the target has several GPUs of one kind, as many kernels are looked at side by side.
+        """
+        compared = await spread(self.kernels, self.session, self._compare_kernel)
+        found = [one for some in compared for one in some or ()]
+        missing = (
+            (kernel, entry, why) for kernel, why in self.unknown for entry in self.recorded((kernel.file, kernel.name))
+        )
+        found += [comparison_of(kernel, entry, "error", reasons=(why,)) for kernel, entry, why in missing]
         return tuple(found)
 
-    async def _compare_kernel(self, one: Checked) -> list[Comparison]:
+    async def _compare_kernel(self, one: Checked, session: Session) -> list[Comparison]:
         entries = self.recorded(one.scope)
         if self.gpu is None:
             entries = one_each(entries)
@@ -153,7 +157,7 @@ class Check:
             return broken or [unmeasured(one, self.session.arch, self.gpu, error)]
         recorded = await self._recorded_facts(one, version, entries)
         pairs: dict[str, Pair] = {}
-        judge = Judge(self.session, self.options, self.on_step)
+        judge = Judge(session, self.options, self.on_step, sessions_of(self.session)[0])
         out = []
         for entry in entries:
             key = entry.problem, entry.arch
@@ -170,7 +174,7 @@ class Check:
         out += [
             comparison_of(one.kernel, entry, "new", now=entry) for key, entry in one.entries.items() if key not in known
         ]
-        return await self._verified(one, version, out)
+        return await self._verified(one, version, out, session)
 
     async def _recorded_facts(
         self, one: Checked, version: RecordedVersion | None, entries: Sequence[BaselineEntry]
@@ -196,7 +200,7 @@ class Check:
         return facts
 
     async def _verified(
-        self, one: Checked, version: RecordedVersion | None, found: list[Comparison]
+        self, one: Checked, version: RecordedVersion | None, found: list[Comparison], session: Session
     ) -> list[Comparison]:
         """Let the gate compare the present version with the recorded one, where they differ in more than comments."""
         same = all("code_hash" not in each.changes and "site_hash" not in each.changes for each in found)
@@ -205,7 +209,7 @@ class Check:
         if version is None:
             return [noted(each, "not verified: the baseline holds no text of the recorded version") for each in found]
         self.on_step(f"verifying {one.kernel.name} against the recorded version …")
-        said = await reverify(one, version, self.session)
+        said = await reverify(one, version, session)
         if said.wrong:
             return [
                 each

@@ -27,11 +27,16 @@ class Options:
 
 @dataclass(frozen=True)
 class Judge:
-    """Decides by times, and has suspects measured again."""
+    """Decides by times, and has suspects measured again.
+
+    On `session` versions are measured side by side, which any GPU of the kind can do. `first` is the GPU that was
+    measured on before: what is set beside earlier times must come from it, since two GPUs of one kind differ.
+    """
 
     session: Session
     options: Options
     on_step: Callable[[str], object]
+    first: Session
 
     async def measured(  # noqa: PLR0917 - what is known of one entry
         self,
@@ -91,7 +96,7 @@ class Judge:
         assert entry.time is not None
         assert now.time is not None
         effect = self.options.min_effect
-        times = await measure_all([one], self.session, runs=self.options.runs)
+        times = await measure_all([one], self.first, runs=self.options.runs)
         more = times.of(one, entry.problem)
         if more is None:
             why = times.errors.get(one.scope, "it is not launched")
