@@ -13,8 +13,12 @@ from pathlib import Path
 import pytest
 from remote_support import HERE, assert_nothing_left, far, job, marked
 
+from tritonforge.diagnosis.doctor_reaching import reaching_checks
 from tritonforge.domain.errors import TargetUnreachable
+from tritonforge.domain.target import Target
+from tritonforge.targets import ProcessTransport
 from tritonforge.targets.ssh import mend_for, never_asking
+from tritonforge.targets.text import shown
 
 
 def do(target, root, *actions):
@@ -119,6 +123,31 @@ def test_ssh_never_asks_unless_the_user_says_so():
         assert never_asking(own) == own
     for other in (("docker", "run", "-i", "ssh"), ("kubectl", "exec", "-i", "ssh", "--"), ("srun",), ()):
         assert never_asking(other) == other
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (("ssh", "-T", "gpu 1"), "ssh -T 'gpu 1'"),
+        (("sshpass", "-p", "hunter2", "ssh", "-p", "22", "h"), "sshpass -p … ssh -p 22 h"),
+        (("/usr/bin/sshpass", "-phunter2", "ssh", "-p22", "h"), "/usr/bin/sshpass -p… ssh -p22 h"),
+        (("docker", "run", "-e", "API_TOKEN=hunter2", "-i", "x"), "docker run -e API_TOKEN=… -i x"),
+        (("kubectl", "--token", "hunter2", "exec"), "kubectl --token … exec"),
+        (("gate", "--password=hunter2", "https://me:hunter2@host/x"), "gate --password=… https://me:…@host/x"),
+    ],
+)
+def test_a_command_is_told_without_the_secrets_in_it(command, says):
+    assert shown(command) == says
+    asked = mend_for("password: ", command)
+    assert "asks a question" in asked
+    assert "hunter2" not in asked
+
+
+def test_a_command_that_cannot_be_is_a_sentence():
+    for command in (("no\0command",), ("ssh", "h\0"), ("x" * 5000,)):
+        with pytest.raises(TargetUnreachable, match="cannot be started"):
+            asyncio.run(ProcessTransport(Target("a\nb", command=command)).open(5))
+    assert not asyncio.run(reaching_checks(Target("lab", command=("ssh", "h\0"))))[0].ok
 
 
 @pytest.mark.parametrize(

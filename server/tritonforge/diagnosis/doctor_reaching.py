@@ -57,7 +57,7 @@ async def _steps(target: Target) -> AsyncIterator[DoctorCheck]:
 async def _resolve(target: Target) -> DoctorCheck:
     program = target.command[0]
     found = shutil.which(program)
-    if found is None:
+    if found is None or any("\0" in part for part in target.command):
         return DoctorCheck(
             "resolve", ok=False, detail=f"{program} is not there", mend=f"Install {program}, or correct `command`."
         )

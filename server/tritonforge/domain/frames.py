@@ -118,14 +118,17 @@ class FrameParser:
         self.received = 0
         """Bytes fed so far."""
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes | bytearray) -> Iterator[Frame]:
         """Add bytes and yield every frame that they complete.
 
         Raises:
             FrameError: when the stream holds anything but frames.
         """
         self.received += len(data)
-        self._buffer += data
+        if not self._buffer and isinstance(data, bytearray):
+            self._buffer = data  # it is nobody else's; a large frame is not held twice
+        else:
+            self._buffer += data
         while len(self._buffer) >= self._wanted:
             magic, header_size, payload_size = _PREFIX.unpack_from(self._buffer)
             if magic != _MAGIC:

@@ -139,7 +139,7 @@ class Inbox:
             raise FrameError("there are more parts than were announced")
         if len(held) == size:
             self._forget(number)
-            found = list(FrameParser(self._most).feed(bytes(held)))
+            found = list(FrameParser(self._most).feed(held))
             if len(found) != 1 or found[0].kind == PART:
                 raise FrameError("the parts of a frame do not make one")
             yield found[0]

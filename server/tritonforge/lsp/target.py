@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from tritonforge.domain.target import Target, WorkerInfo
 from tritonforge.lsp.sessions import key_of
 from tritonforge.lsp.state import State
 from tritonforge.report import wording
+from tritonforge.targets.text import shown
 
 
 def root_of(state: State) -> Path:
@@ -32,7 +32,7 @@ def details(settings: Settings) -> dict[str, str]:
 
 
 def _detail(one: Target) -> str:
-    where = f"through {shlex.join(one.command)}" if one.command else ""
+    where = f"through {shown(one.command)}" if one.command else ""
     what = f"compile for {one.arch} and verify without a GPU" if one.arch else "the GPU of this machine"
     if one.command and not one.arch:
         what = "a GPU"

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import dataclasses
 import os
-import shlex
 import signal
 import sys
 from collections import deque
@@ -19,7 +18,7 @@ from tritonforge.domain.target import Target
 from tritonforge.targets.archive import worker_archive
 from tritonforge.targets.command import bootstrap, command_line
 from tritonforge.targets.ssh import mend_for, never_asking
-from tritonforge.targets.text import plain
+from tritonforge.targets.text import plain, shown
 
 _MARK = b"tritonforge-worker/1 "
 _READ = 1 << 20
@@ -57,9 +56,10 @@ class ProcessTransport:
                 limit=4 * _READ,
                 start_new_session=True,  # Ctrl-C on a terminal is for us alone; we decide what becomes of the worker
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
             raise TargetUnreachable(
-                f"Target {self.target.name!r}: {arguments[0]} cannot be started ({error.strerror or error}).",
+                f"Target {self.target.name!r}: {arguments[0]} cannot be started ({reason}).",
                 "Correct `command` or `python` of the target.",
             ) from error
         channel = ProcessChannel(process, self.log)
@@ -73,7 +73,7 @@ class ProcessTransport:
                 raise TargetUnreachable(
                     f"Target {self.target.name!r} did not answer within {timeout:g} s{_quoted(words)}.",
                     mend_for(words, self.target.command)
-                    or f"See what {shlex.join(self.target.command) or arguments[0]} does by itself.",
+                    or f"See what {shown(self.target.command) or arguments[0]} does by itself.",
                 ) from None
             raise
         return channel

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import PurePath
+
+from tritonforge.targets.text import shown
 
 _WRAPPERS = frozenset(["env", "nice", "setsid", "nohup", "stdbuf", "ionice"])
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
@@ -63,7 +64,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
 
 def mend_for(said: str, command: tuple[str, ...]) -> str:
     """Return what to do about what a command said before it ended; empty when it is none of what is known."""
-    by_hand = shlex.join(command)
+    by_hand = shown(command)
     for pattern, mend in _REASONS:
         if re.search(pattern, said, re.IGNORECASE):
             return mend.format(by_hand=by_hand)
