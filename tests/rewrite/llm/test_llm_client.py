@@ -200,7 +200,7 @@ def test_an_endpoint_that_knows_one_api_only_is_asked_through_that():
         (status(404, error={"message": "no model m", "code": "model_not_found"}), "Check model"),
         (status(400, error={"message": "maximum context length is 2048", "code": "context_length_exceeded"}), "context-tokens"),
         (status(429, error={"message": "no credit", "code": "insufficient_quota"}), "no credit left"),
-        (status(302, {"Location": "http://127.0.0.1:1/"}), "cannot be reached"),
+        (status(302, {"Location": "http://127.0.0.1:1/"}), "redirects to another address"),
     ],
 )  # fmt: skip
 def test_what_will_not_change_ends_the_asking_with_the_mend(answer, sentence):
@@ -293,3 +293,94 @@ def test_events_of_the_script_are_what_is_read(tmp_path):
         path = "/v1/chat/completions"
 
     assert sum("usage" in event for event in events_of(Request, "x")) == 1
+
+
+def answering(code, body, headers=None, kind="application/json"):
+    return lambda handler, _: handler.send(code, body, headers, kind)
+
+
+@pytest.mark.parametrize("code", [301, 302, 307, 308])
+def test_no_redirect_takes_code_or_a_header_to_another_address(code):
+    with ScriptedModel([reply("stolen")]) as elsewhere:
+        moved = answering(code, b"", {"Location": f"{elsewhere.base_url}/chat/completions"})
+        with pytest.raises(ModelUnavailable, match="redirects to another address, which nobody has agreed to"):
+            ask([moved], retries=0, headers={"X-Key": "secret-of-a-gateway"})
+        assert elsewhere.requests == []
+
+
+@pytest.mark.parametrize("purpose", ["spec", "words"])
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_only_a_proposal_is_structured_and_only_it_is_recorded_so(purpose, api):
+    question = Question(purpose, "kernel", "Be fast.", "Here is a kernel.", 512)
+    exchange, server = ask([reply("words")], question=question, structured_output=True, api=api)
+    assert exchange.sent["structured"] is False
+    assert not {"response_format", "text"} & server.requests[0].body.keys()
+
+
+def test_a_broken_body_of_an_error_is_one_failure_and_no_crash():
+    for bad in (answering(500, b"no gzip", {"Content-Encoding": "gzip"}), error_cut_off):
+        exchange, server = ask([bad], retries=1, pauses=[])
+        assert exchange.error.startswith("the connection broke off (")
+        assert len(server.requests) == 2
+
+
+def error_cut_off(handler, _):
+    handler.send_response(500)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b"{")
+    handler.close_connection = True
+
+
+def error_without_end(handler, _):
+    handler.send_response(500)
+    handler.send_header("Connection", "close")
+    handler.end_headers()
+    handler.close_connection = True
+    while not handler.model.stopped.is_set():
+        handler.wfile.write(b"x" * 20_000)
+
+
+def test_an_error_that_never_ends_is_read_no_further():
+    exchange, _ = ask([error_without_end], retries=0, timeout=60.0)
+    assert exchange.error == "the endpoint answered 500"
+
+
+def test_nothing_is_asked_to_be_packed_and_what_unpacks_to_too_much_is_left(monkeypatch):
+    import gzip
+
+    body = json.dumps({"choices": [{"message": {"content": "y" * 9_000_000}, "finish_reason": "stop"}]}).encode()
+    exchange, server = ask([answering(200, gzip.compress(body), {"Content-Encoding": "gzip"})], retries=0)
+    assert exchange.error == "the answer has more than 8,000,000 bytes"
+    assert server.requests[0].headers["accept-encoding"] == "identity"
+    unknown = answering(200, b"packed", {"Content-Encoding": "zstd"})
+    assert ask([unknown], retries=0)[0].error == "the endpoint's answer is no JSON"
+
+
+def test_an_endpoints_words_steer_no_terminal_and_its_numbers_no_limit():
+    exchange, _ = ask([status(400, error={"message": "\x1b]0;owned\x07 no\n::error::x \u202e"})], retries=0)
+    assert exchange.error == "the endpoint answered 400: ]0;owned no ::error::x"
+    usage = {"prompt_tokens": 10**300, "completion_tokens": True}
+    choice = {"message": {"content": "x"}, "finish_reason": "\x1b[31m" + "stop" * 100}
+    exchange, _ = ask([answering(200, json.dumps({"choices": [choice], "usage": usage}).encode())], retries=0)
+    assert exchange.answer.usage.estimated
+    assert exchange.answer.finish.isprintable()
+    assert len(exchange.answer.finish) <= 40
+
+
+def test_a_character_that_is_cut_in_the_middle_is_put_together_and_one_that_breaks_off_is_no_answer():
+    event = 'data: {"choices":[{"delta":{"content":"é€😀"},"finish_reason":"stop"}]}\n\n'.encode()
+
+    def by_byte(handler, _):
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/event-stream")
+        handler.send_header("Connection", "close")
+        handler.end_headers()
+        handler.close_connection = True
+        for at in range(len(event)):
+            handler.wfile.write(event[at : at + 1])
+            handler.wfile.flush()
+
+    assert ask([by_byte], retries=0)[0].answer.text == "é€😀"
+    cut = answering(200, event[: event.index("😀".encode()) + 2], None, "text/event-stream")
+    assert ask([cut], retries=0)[0].answer is None

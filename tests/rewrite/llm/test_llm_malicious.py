@@ -57,7 +57,7 @@ def test_the_gates_rules_alone_refuse_most_of_what_the_allow_list_refuses():
     for name, code in malicious.CASES.items():
         try:
             functions = {one.name: ast.unparse(one) for one in ast.parse(code).body if isinstance(one, ast.FunctionDef)}
-        except (SyntaxError, ValueError, RecursionError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         tree = ast.parse(malicious.BASE)
         texts = [functions.pop(getattr(one, "name", ""), None) or ast.unparse(one) for one in tree.body]
@@ -89,3 +89,41 @@ def test_what_is_harmless_passes_so_that_the_refusals_say_something():
     for code in (malicious.kernel("pid2 = tl.program_id(0)"), malicious.host("m = x.numel()")):
         proposal = propose_text(parse_block(code), original())
         assert proposal.changed
+
+
+CAUSAL = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def mask_kernel(x_ptr, n, CAUSAL: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+    if CAUSAL:
+        x = tl.where(offsets > 3, x, 0.0)
+    tl.store(x_ptr + offsets, x, mask=offsets < n)
+
+
+def mask(x, causal):
+    mask_kernel[(triton.cdiv(x.numel(), 64),)](x, x.numel(), CAUSAL=causal, BLOCK=64)
+"""
+
+
+@pytest.mark.parametrize(("config", "refused"), [("'BLOCK': 64", False), ("'BLOCK': 64, 'CAUSAL': False", True)])
+def test_a_config_chooses_how_and_never_what_is_computed(config, refused):
+    kernel = CAUSAL[CAUSAL.index("@triton.jit") : CAUSAL.index("def mask(x")]
+    decorated = f"@triton.autotune([triton.Config({{{config}}})], ['n'])\n{kernel}"
+    if refused:
+        with pytest.raises(AnswerProblem, match="lets a config choose CAUSAL, which says what is computed"):
+            propose_text(parse_block(decorated), original(CAUSAL))
+    else:
+        assert propose_text(parse_block(decorated), original(CAUSAL)).changed == ("mask_kernel",)
+
+
+def test_what_the_original_resets_and_names_in_its_own_letters_may_stay():
+    tuned = "@triton.autotune([triton.Config({'BLOCK': 64})], ['n'], reset_to_zero=['x_ptr'])\n@triton.jit"
+    text = CAUSAL.replace("@triton.jit", tuned).replace("offsets", "décalages")
+    code = text[text.index("@triton.autotune") : text.index("def mask(x")].replace("'BLOCK': 64", "'BLOCK': 128")
+    assert propose_text(parse_block(code), original(text)).changed == ("mask_kernel",)

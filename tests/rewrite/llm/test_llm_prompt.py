@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from llm_case import FILE, TEXT, kernel_of, task, trial
 
 from tritonforge.domain.candidate import Candidate
 from tritonforge.rewrite.llm import rules_of_the_game
+from tritonforge.rewrite.llm.answer import read_answer
 from tritonforge.rewrite.llm.original import Original
 from tritonforge.rewrite.llm.privacy import Hiding, own_names
 from tritonforge.rewrite.llm.prompt import Told, proposal_prompt
+from tritonforge.rewrite.llm.secrets import environments_secrets, looks_secret_hidden
 from tritonforge.rewrite.llm.sizing import DROPPED_FIRST, tokens_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "llm"
@@ -127,3 +130,49 @@ def test_code_has_more_bytes_a_token_than_are_taken():
     for text in (TEXT, rules_of_the_game.PROPOSAL):
         pieces = re.findall(r"\w+|[^\w\s]|\n", text)
         assert tokens_of(text) > len(pieces)
+
+
+def test_lines_from_the_middle_of_a_string_are_looked_at_as_a_whole():
+    hiding = Hiding("/w", frozenset(["alice"]), frozenset())
+    line = "see /home/alice/notes.md and sk-live-abcdefghijklmnop"
+    assert "alice" in hiding.code(line)  # as code this is names and quotients
+    hidden = hiding.code(line, part=True)
+    assert not {"alice", "sk-live"} & {word for word in ("alice", "sk-live") if word in hidden}
+    assert hiding.back(hidden) == line
+
+
+def test_what_the_environment_keeps_under_a_secrets_name_is_hidden_wherever_it_stands():
+    environment = {
+        "TEAM_TOKEN": "h7-33tq-0815-zz",
+        "GATEWAY_KEY": "short",
+        "MONKEY": "1234567890",
+        "API_KEY_NAME": "1234567x",
+    }
+    secrets = environments_secrets(environment)
+    assert secrets == {"h7-33tq-0815-zz", "1234567x"}
+    hiding = Hiding("/w", frozenset(), secrets)
+    code = "x = 1  # log in with h7-33tq-0815-zz\n"
+    assert "h7-33tq" not in hiding.code(code)
+    assert hiding.back(hiding.code(code)) == code
+    assert "h7-33tq" not in hiding.words("error: h7-33tq-0815-zz was refused")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sk_live_abcdefghijkl1234", "glpat-abcdefghij0123456789", "AIza" + "b" * 35, "nvapi-" + "c" * 30,
+        "https://x.example/?key=abcdef123456", "-----BEGIN RSA PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----",
+    ],
+)  # fmt: skip
+def test_more_kinds_of_keys_are_known(key):
+    hidden = looks_secret_hidden(f"a {key} b")
+    assert "<hidden>" in hidden
+    assert key not in hidden
+
+
+def test_what_was_hidden_is_put_back_into_the_code_of_a_json_answer():
+    hiding = Hiding("/w", frozenset(), frozenset())
+    hidden = hiding.code('x = r"C:\\users\\al\\new"\n')
+    assert "users" not in hidden
+    answer = json.dumps({"code": hidden})
+    assert read_answer(answer, structured=True, put_back=hiding.back).text == 'x = r"C:\\users\\al\\new"\n'

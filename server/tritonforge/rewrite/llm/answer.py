@@ -11,6 +11,7 @@ import json
 import re
 import unicodedata
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 MOST_CODE = 60_000
@@ -45,8 +46,8 @@ class Block:
     title: str = ""
 
 
-def read_answer(text: str, *, structured: bool = False) -> Block:
-    """Return the one Python block of an answer.
+def read_answer(text: str, *, structured: bool = False, put_back: Callable[[str], str] = str) -> Block:
+    """Return the one Python block of an answer; `put_back` puts into its code what a prompt had hidden.
 
     Raises:
         AnswerProblem: when there is none, or several, or one that is no Python.
@@ -56,7 +57,8 @@ def read_answer(text: str, *, structured: bool = False) -> Block:
     code = _of_object(text) if structured else None
     if code is None:
         code = _of_fences(text.replace("\r\n", "\n"))
-    return parse_block(code)
+    # Not before: what was hidden may hold a quote or a backslash, which would end or change a JSON text.
+    return parse_block(put_back(code))
 
 
 def _of_object(text: str) -> str | None:

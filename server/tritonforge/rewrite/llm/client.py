@@ -18,8 +18,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 from tritonforge.config import LlmSettings
 from tritonforge.domain.exchange import Answer, Exchange, Question
+from tritonforge.rewrite.llm.bounded import MOST_BYTES, bounded_client
 from tritonforge.rewrite.llm.secrets import KEY_VARIABLE, KEYRING_SERVICE, Redactor, find_key, header_values
-from tritonforge.rewrite.llm.speaking import OPTIONAL, BrokenAnswer, Reading, parameters
+from tritonforge.rewrite.llm.speaking import OPTIONAL, BrokenAnswer, Reading, parameters, plain, wants_structure
 from tritonforge.rewrite.llm.transport import ModelUnavailable
 from tritonforge.rewrite.llm.waiting import backoff, retry_after
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 DEFAULT_ENDPOINT = "https://api.openai.com/v1"
 INSTALL = "Install it with: pip install 'tritonforge[llm]'."
-MOST_BYTES = 8_000_000
 _CONNECT_S = 15.0
 _UNREACHABLE = "the endpoint cannot be reached"
 _PATIENT = frozenset({408, 409, 425, 429})
@@ -107,7 +107,8 @@ class OpenAiTransport:
             for name, value in sent.items()
         }
         recorded["stream"] = self._settings.stream
-        recorded["structured"] = self._settings.structured_output and not {"response_format", "text"} & self._without
+        shape = "text" if api == "responses" else "response_format"
+        recorded["structured"] = wants_structure(question, self._settings) and shape not in self._without
         return Exchange(
             question, answer, self.model, self.endpoint, api, recorded, self._redact(error), max(1, attempt),
             time.monotonic() - started, at,
@@ -132,7 +133,7 @@ class OpenAiTransport:
         try:
             async with asyncio.timeout(self._settings.timeout):
                 return await self._once(client, question, say), ""
-        except (openai.OpenAIError, BrokenAnswer, ValueError, TypeError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - the HTTP library under the client has errors of its own
             # Judged below, outside of this block: what is raised there must not carry along an exception that holds
             # the request with its key, or words of the endpoint that repeat it.
             failed = error
@@ -143,7 +144,9 @@ class OpenAiTransport:
         if isinstance(failed, openai.APIConnectionError):
             return 0.0, f"{_UNREACHABLE}: {self._redact(_reason(failed))}"
         if isinstance(failed, BrokenAnswer):
-            return 0.0, self._redact(str(failed))
+            return 0.0, self._redact(plain(str(failed)))
+        if _is_of_http(failed):
+            return 0.0, f"the connection broke off ({type(failed).__name__})"
         return None, f"the client refused: {type(failed).__name__}: {self._redact(_short(str(failed)))}"
 
     async def _once(self, client: AsyncOpenAI, question: Question, say: Callable[[str], None]) -> Answer:
@@ -193,6 +196,9 @@ class OpenAiTransport:
             raise ModelUnavailable(f"{where}: {said}.", f"Check model ('{self.model}'), base-url and api in [llm].")
         if status == 402 or code == "insufficient_quota":
             raise ModelUnavailable(f"{where}: {said}.", "The account has no credit left.")
+        if 300 <= status < 400:
+            what = f"{where}: it redirects to another address, which nobody has agreed to."
+            raise ModelUnavailable(what, "Set base-url in [llm] to the address that is meant.")
         if status in _PATIENT or status >= 500:
             wait = retry_after(headers)
             if wait is not None and wait > self._settings.timeout:
@@ -228,18 +234,15 @@ class OpenAiTransport:
         settings = self._settings
         problem = ""
         try:
-            http: Any = None
-            if settings.proxy:
-                http = openai.DefaultAsyncHttpxClient(proxy=settings.proxy, follow_redirects=False)
             self._client = openai.AsyncOpenAI(
                 api_key=key or "none",
                 base_url=self._base,
                 organization=settings.organization,
                 project=settings.project,
-                default_headers=self._headers,
+                default_headers={"Accept-Encoding": "identity", **self._headers},
                 timeout=max(_CONNECT_S, settings.timeout),
                 max_retries=0,
-                http_client=http,
+                http_client=bounded_client(openai, settings.proxy),
             )
         except (openai.OpenAIError, ValueError, ImportError, TypeError) as error:
             problem = self._redact(_short(str(error)))
@@ -293,8 +296,12 @@ def _reason(error: BaseException) -> str:
     return text if text and len(text) < 120 else type(error).__name__
 
 
+def _is_of_http(error: BaseException) -> bool:
+    return any(kind.__name__ == "HTTPError" and kind.__module__.startswith("httpx") for kind in type(error).__mro__)
+
+
 def _short(text: str) -> str:
-    return " ".join(text.split())[:200].rstrip(".")
+    return plain(text)[:200].rstrip(".")
 
 
 async def _bytes(response: Any) -> AsyncIterator[bytes]:
@@ -316,11 +323,14 @@ async def _bytes(response: Any) -> AsyncIterator[bytes]:
 
 async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Mapping[str, Any]]:
     """Yield the objects of server-sent events (HTML standard, 9.2): `data:` lines, an empty line after each event."""
-    rest = b""
+    begun: list[bytes] = []  # of a line that has not ended yet: put together once, however small the pieces
     data: list[bytes] = []
     async for piece in pieces:
-        rest += piece
-        *lines, rest = rest.split(b"\n")
+        begun.append(piece)
+        if b"\n" not in piece:
+            continue
+        *lines, rest = b"".join(begun).split(b"\n")
+        begun = [rest]
         for line in lines:
             line = line.rstrip(b"\r")  # noqa: PLW2901 - a line without its end
             if line.startswith(b"data:"):

@@ -97,8 +97,30 @@ def _autotune(decorator: ast.Call, rules: Rules) -> Iterator[Problem]:
                 isinstance(one, ast.Constant) and isinstance(one.value, str) and _is_plain(one) for one in parts
             ):
                 yield Problem(value.lineno, f"gives @triton.autotune a {name} that is not written out")
+            elif name == "reset_to_zero" and not {
+                one.value for one in parts if isinstance(one, ast.Constant)
+            } <= _reset_before(rules):
+                # Nothing is tuned while a candidate is verified: that an input would be lost then would not be seen.
+                yield Problem(
+                    value.lineno, "lets @triton.autotune reset what the original does not (use restore_value)"
+                )
+        elif name in {"warmup", "rep"} and not (
+            isinstance(value, ast.Constant) and isinstance(value.value, int) and 0 <= value.value <= _LONGEST_MS
+        ):
+            yield Problem(value.lineno, f"lets @triton.autotune take more than {_LONGEST_MS} ms for each config")
         elif not _is_plain(value):
             yield Problem(value.lineno, f"gives @triton.autotune a {name} that is not written out")
+
+
+_LONGEST_MS = 1000
+
+
+def _reset_before(rules: Rules) -> set[object]:
+    """Return the names that the original's own decorators reset."""
+    decorators = rules.before.node.decorator_list if rules.before is not None else []
+    keywords = [node for one in decorators for node in ast.walk(one) if isinstance(node, ast.keyword)]
+    given = [node for one in keywords if one.arg == "reset_to_zero" for node in ast.walk(one.value)]
+    return {node.value for node in given if isinstance(node, ast.Constant)}
 
 
 def _config(node: ast.expr, rules: Rules) -> Iterator[Problem]:
@@ -112,6 +134,11 @@ def _config(node: ast.expr, rules: Rules) -> Iterator[Problem]:
     for key, value in zip(table.keys, table.values, strict=True):
         if key is None or not (isinstance(key, ast.Constant) and _is_plain(key)) or not _is_plain(value):
             yield Problem(node.lineno, "has a triton.Config whose values are not written out")
+    meaning = {one.name for one in rules.original.kernel.parameters if one.role == "meaning"}
+    for key in table.keys:
+        # Without a GPU only the first config is verified, with one the fastest: none may decide what is computed.
+        if isinstance(key, ast.Constant) and key.value in meaning:
+            yield Problem(node.lineno, f"lets a config choose {key.value}, which says what is computed")
     for keyword in node.keywords:
         if keyword.arg not in words.CONFIG_OPTIONS or not _is_plain(keyword.value):
             yield Problem(node.lineno, f"gives triton.Config {keyword.arg or 'keywords that are not written out'}")

@@ -105,7 +105,7 @@ def finding_words(findings: Sequence[Finding], lines: Sequence[str], hiding: Hid
     for one in findings[:MOST_FINDINGS]:
         at = lines[one.range.start.line - 1].strip() if 0 < one.range.start.line <= len(lines) else ""
         gain = f" Likely gain: {wording.factor(one.estimated_gain)}." if one.estimated_gain else ""
-        out.append(f"- {one.name} at `{hiding.code(at)}`: {hiding.words(one.message)}{gain}")
+        out.append(f"- {one.name} at `{hiding.code(at, part=True)}`: {hiding.words(one.message)}{gain}")
     return "\n".join(out)
 
 

@@ -108,9 +108,9 @@ class LlmEngine:
                 self._gone = f"it failed {self._failures} times in a row, the last time because {exchange.error}"
             return self._declined(number, exchange.error, exchange)
         self._failures = 0
-        answer = self._hiding.back(exchange.answer.text)
+        text_of, structured = exchange.answer.text, self._settings.structured_output
         try:
-            block = await asyncio.to_thread(read_answer, answer, structured=self._settings.structured_output)
+            block = await asyncio.to_thread(read_answer, text_of, structured=structured, put_back=self._hiding.back)
         except AnswerProblem as problem:
             return self._refused(number, "", problem, exchange)
         try:

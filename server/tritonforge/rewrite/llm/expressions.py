@@ -97,6 +97,8 @@ class Rules:
                 yield from self.expression(test)
                 yield from self.block((*body, *other))
             case ast.For(target=target, iter=iterated, body=body, orelse=[]):
+                if self.kernel and _written_out(node) > words.LARGEST_UNROLL:
+                    yield Problem(node.lineno, f"writes loops out to more than {words.LARGEST_UNROLL} rounds")
                 yield from self.target(target)
                 yield from self.expression(iterated)
                 yield from self.block(body)
@@ -344,6 +346,10 @@ class Rules:
             if keyword.arg is None:
                 yield Problem(node.lineno, "passes on keywords that are not written out")
                 continue
+            value = keyword.value.value if isinstance(keyword.value, ast.Constant) else 0
+            factor = value if keyword.arg in {"loop_unroll_factor", "num_stages"} and isinstance(value, int) else 0
+            if abs(factor) > words.LARGEST_FACTOR:
+                yield Problem(node.lineno, f"sets {keyword.arg} to more than {words.LARGEST_FACTOR}")
             if keyword.arg.startswith("_"):
                 yield Problem(node.lineno, f"passes {keyword.arg}")
             elif isinstance(node.func, ast.Name) and keyword.arg not in {"start", "strict"} and not self.kernel:
@@ -413,6 +419,19 @@ class Rules:
                         yield Problem(node.lineno, f"launches with {keyword.arg}")
             case _:
                 yield Problem(node.lineno, f"calls {ast.unparse(node.func)[:60]}")
+
+
+def _written_out(loop: ast.For) -> int:
+    """Return how many rounds the compiler writes out for a loop over `static_range` and for those in it."""
+    rounds = 1
+    match loop.iter:
+        case ast.Call(func=ast.Attribute(attr="static_range"), args=arguments):
+            bounds = [one.value for one in arguments if isinstance(one, ast.Constant) and isinstance(one.value, int)]
+            known = bool(bounds) and len(bounds) == len(arguments)
+            first, last = (0, bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1]) if known else (0, 0)
+            rounds = abs(last - first) // max(1, abs(bounds[2]) if len(bounds) > 2 else 1) if known else 1
+    inner = [node for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.For)]
+    return max(1, rounds) * max(map(_written_out, inner), default=1)
 
 
 def _root(node: ast.expr) -> ast.expr:

@@ -49,6 +49,7 @@ def permit(block: Block, original: Original) -> Permitted:
     if original.entry.node.name not in functions:
         raise AnswerProblem(f"the block does not define {original.entry.node.name}")
     _check_helpers(helpers, original)
+    _check_letters([*functions.values(), *helpers], original)
     added = frozenset(one.name for one in helpers)
     for node in (*functions.values(), *helpers):
         problem = next(_problems(node, original, added), None)
@@ -77,6 +78,24 @@ def _check_helpers(helpers: list[ast.FunctionDef], original: Original) -> None:
             raise _refused(
                 Problem(node.lineno, f"replaces {node.name}, which is neither the kernel nor its host function")
             )
+
+
+def _check_letters(functions: list[ast.FunctionDef], original: Original) -> None:
+    """Refuse names of foreign letters, but for the original's own: some look like others, and a reader is misled."""
+    own = {name for one in original.functions.values() for node in ast.walk(one.node) for name in _names_in(node)}
+    for function in functions:
+        for node in ast.walk(function):
+            for name in _names_in(node):
+                if not name.isascii() and name not in own:
+                    line = getattr(node, "lineno", function.lineno)
+                    raise _refused(Problem(line, f"has the name {ascii(name)[1:-1]}, which is not of plain letters"))
+
+
+def _names_in(node: ast.AST) -> Iterator[str]:
+    for field in ("id", "arg", "attr", "name"):
+        value = getattr(node, field, None)
+        if isinstance(value, str):
+            yield value
 
 
 def _problems(node: ast.FunctionDef, original: Original, helpers: frozenset[str]) -> Iterator[Problem]:

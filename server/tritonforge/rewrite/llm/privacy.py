@@ -14,7 +14,7 @@ import tokenize
 from collections.abc import Mapping
 from pathlib import Path
 
-from tritonforge.rewrite.llm.secrets import looks_secret_hidden, secrets_in
+from tritonforge.rewrite.llm.secrets import HIDDEN, environments_secrets, looks_secret_hidden, secrets_in
 
 # Two parts at least, so that a quotient (`m/n`) is no path; `//` (an address, an integer quotient) begins none.
 _PATH = re.compile(r"""(?<![\w/:.)\]])(?:~|\.{1,2})?(?:/[\w.@+~-]+){2,}/?|\b[A-Za-z]:[\\/](?:[\w.@+~ -]+[\\/]?)+""")
@@ -38,10 +38,14 @@ def own_names(environment: Mapping[str, str] | None = None) -> frozenset[str]:
 class Hiding:
     """Replaces what must not leave, and puts it back where code comes back with it."""
 
-    def __init__(self, root: str = "", names: frozenset[str] | None = None) -> None:
-        """`root` is the workspace's folder, `names` what names the user."""
+    def __init__(
+        self, root: str = "", names: frozenset[str] | None = None, secrets: frozenset[str] | None = None
+    ) -> None:
+        """`root` is the workspace's folder, `names` what names the user, `secrets` what the environment keeps."""
         self._root = root.rstrip("/")
         self._names = own_names() if names is None else names
+        secrets = environments_secrets(os.environ) if secrets is None else secrets
+        self._secrets = sorted(secrets, key=len, reverse=True)
         self._known: list[str] = []
         self._files: set[str] = set()
 
@@ -50,25 +54,29 @@ class Hiding:
         stem = file.rsplit(".", 1)[0]
         self._files |= {file, stem.replace("/", "."), stem.rpartition("/")[0], stem.partition("/")[0]} - {"", stem}
 
-    def code(self, text: str) -> str:
-        """Return code with paths, addresses, names and keys in its strings and comments as placeholders."""
+    def code(self, text: str, *, part: bool = False) -> str:
+        """Return code with paths, addresses, names and keys in its strings and comments as placeholders.
+
+        `part`: it is lines taken from somewhere, which may stand inside a string that begins elsewhere: all of it is
+        looked at.
+        """
 
         def hide(found: re.Match[str]) -> str:
             if found[0] not in self._known:
                 self._known.append(found[0])
             return f"HIDDEN_{self._known.index(found[0])}_HIDDEN"
 
-        def hidden_in(part: str) -> str:
-            for pattern in (_MAIL, _ADDRESS, _PATH):
-                part = pattern.sub(hide, part)
-            keys = sorted(secrets_in(part), key=len, reverse=True)
+        def hidden_in(text: str) -> str:
+            keys = sorted({*secrets_in(text), *(one for one in self._secrets if one in text)}, key=len, reverse=True)
             if keys:
-                part = re.sub("|".join(map(re.escape, keys)), hide, part)
-            return self._names_pattern().sub(hide, part) if self._names else part
+                text = re.sub("|".join(map(re.escape, keys)), hide, text)
+            for pattern in (_MAIL, _ADDRESS, _PATH):
+                text = pattern.sub(hide, text)
+            return self._names_pattern().sub(hide, text) if self._names else text
 
         out: list[str] = []
         at = 0
-        for start, end in _texts_of(text):
+        for start, end in [(0, len(text))] if part else _texts_of(text):
             out += [text[at:start], hidden_in(text[start:end])]
             at = end
         return "".join([*out, text[at:]])
@@ -86,6 +94,8 @@ class Hiding:
         """Return a message (of a compiler, of a finding) without paths, addresses, names and keys; for good."""
         if self._root:
             text = text.replace(self._root + "/", "").replace(self._root, "the workspace")
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
         text = looks_secret_hidden(text)
         for name in sorted(self._files, key=len, reverse=True):
             text = re.sub(rf"(?<![\w/.]){re.escape(name)}(?![\w/])", "<file>", text)

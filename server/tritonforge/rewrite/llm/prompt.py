@@ -76,7 +76,9 @@ def sections(
     out += [
         Section("target", f"# The target\n\n{describing.target_words(spec, task.arch)}"),
         Section("profile", _titled("# How it runs now", hiding.words(describing.profile_words(task)))),
-        Section("hot lines", _titled("# Where the time goes", hiding.code(describing.hot_lines(task, lines)))),
+        Section(
+            "hot lines", _titled("# Where the time goes", hiding.code(describing.hot_lines(task, lines), part=True))
+        ),
         Section("compilation", _titled("# What the compiler made of it", describing.compilation_words(task))),
         Section("findings", _titled("# Findings", describing.finding_words(task.findings, lines, hiding))),
         Section("evidence", _titled("# Evidence", describing.evidence_words(task.findings, hiding))),

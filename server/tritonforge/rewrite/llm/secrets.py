@@ -17,11 +17,18 @@ _LOOKS_SECRET = re.compile(
     r"""(?x)
     \b(?:sk|pk|rk)-[A-Za-z0-9_-]{12,}            # OpenAI and those who follow it
   | \b(?:ghp|gho|ghs|ghu|github_pat)_\w{16,}
+  | \b(?:sk|pk|rk)_(?:live|test)_\w{12,}
   | \bhf_[A-Za-z0-9]{16,}
+  | \bglpat-[\w-]{16,}
+  | \b(?:npm|pypi|dop_v1|nvapi|gsk|xai|r8|wandb_v1|ya29)[-_.][\w-]{20,}
+  | \bAIza[\w-]{30,}
   | \bAKIA[0-9A-Z]{12,}
   | \bxox[abprs]-[\w-]{10,}
   | \beyJ[\w-]{10,}\.[\w-]{5,}\.[\w-]{5,}        # a JSON web token
   | (?<=[Bb]earer\s)[^\s"']{6,}
+  | (?<=[?&](?:key|sig)=)[^\s"'&]{6,}             # in an address
+  | (?<=[?&](?:token)=)[^\s"'&]{6,}
+  | -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----(?:[^-]+(?:-----END\ [A-Z ]*PRIVATE\ KEY-----)?)?
   | (?<=://)[^/\s:@"']+:[^/\s@"']+(?=@)          # user:password in an address
     """
 )
@@ -81,6 +88,18 @@ class Redactor:
     def __repr__(self) -> str:
         """Show nothing of what is hidden."""
         return f"Redactor({len(self._known)} secrets)"
+
+
+_SECRET_NAME = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|PAT)(?:_|$)", re.IGNORECASE)
+
+
+def environments_secrets(environment: Mapping[str, str]) -> frozenset[str]:
+    """Return what the environment keeps under names of secrets: somebody may have pasted one of them into a comment."""
+    return frozenset(
+        value.strip()
+        for name, value in environment.items()
+        if _SECRET_NAME.search(name) and len(value.strip()) >= 8 and not value.strip().isalpha()
+    )
 
 
 def looks_secret_hidden(text: str) -> str:

@@ -16,6 +16,7 @@ from tritonforge.rewrite.llm.sizing import tokens_of
 
 LONGEST_ANSWER = 1_000_000
 """Characters after which an answer is not read any further."""
+_MOST_TOKENS = 1 << 40
 OPTIONAL = (
     "temperature", "seed", "stream_options", "response_format", "text", "store", "max_tokens", "max_completion_tokens",
     "instructions",
@@ -27,9 +28,19 @@ class BrokenAnswer(Exception):
     """What came back is not an answer; asking again may help. The text says what it is."""
 
 
+def wants_structure(question: Question, settings: LlmSettings) -> bool:
+    """Tell whether an answer is asked for as a JSON object: a proposal may be, specs and words never are."""
+    return settings.structured_output and question.purpose == "proposal"
+
+
+def plain(text: str) -> str:
+    """Return an endpoint's words on one line, without what would steer a terminal or a log."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
 def parameters(question: Question, settings: LlmSettings, api: str, without: frozenset[str]) -> dict[str, Any]:
     """Return what is sent for a question, less the parameters that this endpoint does not take."""
-    structured = settings.structured_output and question.purpose == "proposal"
+    structured = wants_structure(question, settings)
     schema = {"name": "proposal", "schema": STRUCTURE, "strict": True}
     if api == "responses":
         found: dict[str, Any] = {
@@ -94,7 +105,7 @@ class Reading:
         text = "".join(self.parts)[:LONGEST_ANSWER]
         asked = tokens_of(self.question.instructions) + tokens_of(self.question.prompt)
         usage = self.used or Usage(asked, tokens_of(text), estimated=True)
-        return Answer(text, usage, "length" if self.full else self.finish)
+        return Answer(text, usage, "length" if self.full else plain(self.finish)[:40])
 
     def chat_event(self, event: Mapping[str, Any]) -> None:
         """Read one chunk of a streamed chat completion, or a whole one."""
@@ -145,7 +156,7 @@ def _usage(found: Any, prompt: str, answer: str) -> Usage | None:
     if not isinstance(found, Mapping):
         return None
     counts = [found.get(prompt), found.get(answer)]
-    if not all(isinstance(one, int) and one >= 0 for one in counts):
+    if not all(type(one) is int and 0 <= one <= _MOST_TOKENS for one in counts):
         return None
     return Usage(int(counts[0] or 0), int(counts[1] or 0))
 
@@ -160,4 +171,4 @@ def _table(found: Any) -> Mapping[str, Any]:
 
 def _message(found: Any) -> str:
     text = found.get("message") if isinstance(found, Mapping) else found
-    return " ".join(str(text or "an error without a message").split())[:200]
+    return plain(str(text or "an error without a message"))[:200]

@@ -68,7 +68,10 @@ def _sections(result: OptimizeResult, text: str, hiding: Hiding) -> list[Section
         title = f"{best.trial.candidate.title}: {wording.factor(best.speedup)} faster, {best.provenance}"
         body = "\n".join(line for line in best.diff.splitlines() if not line.startswith(("--- ", "+++ ")))
         out.append(
-            Section("change", f"# The verified change\n\n{hiding.words(title)}\n\n````diff\n{hiding.code(body)}\n````")
+            Section(
+                "change",
+                f"# The verified change\n\n{hiding.words(title)}\n\n````diff\n{hiding.code(body, part=True)}\n````",
+            )
         )
     return out
 
