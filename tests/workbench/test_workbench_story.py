@@ -205,6 +205,22 @@ def test_a_source_line_marks_its_machine_code_and_is_shown_in_the_editor(story):
     assert all("MMA" in row for row in seen["marked"])
 
 
+@pytest.mark.parametrize("theme", ["light", "contrast", "dark"])
+def test_the_report_can_be_read_in_every_kind_of_theme(story, theme):
+    seen = story[f"report_{theme}"]
+    background, text = (_luminance(seen[name]) for name in ("background", "colour"))
+    assert (background > text) == (theme == "light")
+    ratio = (max(background, text) + 0.05) / (min(background, text) + 0.05)
+    assert ratio >= (7 if theme == "contrast" else 4.5), seen  # WCAG 2.2, 1.4.6 and 1.4.3
+
+
+def _luminance(colour):
+    """The relative luminance of `rgb(…)`, as WCAG 2.2 defines it."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
 def test_the_report_is_exported_as_one_page_that_loads_nothing(story):
     seen = story["report_export"]
     assert seen["proposed"].endswith("/matmul_kernel-report.html")
@@ -235,6 +251,12 @@ def test_a_kernel_is_profiled_from_its_row(story):
     seen = story["kernels_profile"]
     assert "Run the main block of row_softmax.py to record its launches?" in seen["asked"]
     assert re.search(r"µs predicted · \d+ % of roofline", seen["row"])
+
+
+def test_a_suggestion_that_is_discarded_beside_its_source_is_gone_and_the_source_is_as_it_was(story):
+    seen = story["discard"]
+    assert seen["lens"].endswith("Profile | Optimize | Report")
+    assert seen["text"] == MATMUL
 
 
 # A notebook

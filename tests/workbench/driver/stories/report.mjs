@@ -1,5 +1,5 @@
 // The kernel's report beside its source.
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { clickLens, command, plain, texts, tidy, until } from "../screen.mjs";
@@ -7,6 +7,9 @@ import { clickLens, command, plain, texts, tidy, until } from "../screen.mjs";
 export const steps = [
   ["report", open],
   ["report_line", line],
+  ["report_light", (context) => themed(context, "Default Light Modern", "vs")],
+  ["report_contrast", (context) => themed(context, "Default High Contrast", "hc-black")],
+  ["report_dark", (context) => themed(context, "Default Dark Modern", "vs-dark")],
   ["report_export", save],
 ];
 
@@ -51,6 +54,20 @@ async function line({ page }) {
     const editor = page.locator(".editor-instance .monaco-editor").first();
     const shown = plain(await editor.locator(".line-numbers.active-line-number").first().innerText({ timeout: 5000 }));
     return marked.length > 0 && shown === number ? { number, status, marked, shown } : undefined;
+  });
+}
+
+/** Chooses a theme in the settings of the workspace; returns what the page and the editor look like in it. */
+async function themed({ page, folder }, theme, kind) {
+  mkdirSync(join(folder, ".vscode"), { recursive: true });
+  writeFileSync(join(folder, ".vscode", "settings.json"), JSON.stringify({ "workbench.colorTheme": theme }));
+  await page.locator(`.monaco-workbench.${kind}`).waitFor();
+  const named = { vs: "vscode-light", "vs-dark": "vscode-dark", "hc-black": "vscode-high-contrast" }[kind];
+  return until(`the report in ${theme}`, async () => {
+    const body = inside(page).locator(`body.${named}`);
+    const heading = body.getByRole("heading", { level: 1 }).first();
+    const colour = await heading.evaluate((one) => getComputedStyle(one).color, undefined, { timeout: 5000 });
+    return { background: await body.evaluate((one) => getComputedStyle(one).backgroundColor), colour };
   });
 }
 

@@ -1,10 +1,16 @@
 // All kernels of the workspace in one view.
-import { aside, button, plain, statusItem, texts, tidy, toast } from "../screen.mjs";
+import { readFileSync } from "node:fs";
+
+import {
+  aside, button, clickLens, command, lensLine, lensText, openAtTop, plain, statusItem, texts, tidy, toast,
+  until,
+} from "../screen.mjs";
 
 export const steps = [
   ["menu", menu],
   ["kernels", kernels],
   ["kernels_profile", profile],
+  ["discard", discard],
 ];
 
 async function menu({ page }) {
@@ -41,6 +47,21 @@ async function profile({ page }) {
   await button(question, "Run").click();
   await row.filter({ hasText: "of roofline" }).waitFor({ timeout: 90_000 });
   return { asked, row: plain(await row.innerText()) };
+}
+
+async function discard({ page, path }) {
+  await tidy(page);
+  await command(page, "View: Toggle Primary Side Bar Visibility");
+  await openAtTop(page, "matmul.py");
+  await until("the diff of the suggestion", async () => {
+    await clickLens(page, "Show Diff"); // lenses that are just being drawn anew take no click
+    await page.locator(".monaco-diff-editor .line-insert").first().waitFor({ timeout: 8000 });
+    return true;
+  });
+  await page.locator(".editor-actions .action-label[aria-label^='Discard Suggestion']").click();
+  await page.locator(".monaco-diff-editor").first().waitFor({ state: "hidden" });
+  await lensLine(page, "Apply").waitFor({ state: "hidden" });
+  return { lens: await lensText(page, "Optimize"), text: readFileSync(path, "utf8") };
 }
 
 function labels(page) {
