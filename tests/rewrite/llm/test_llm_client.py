@@ -27,6 +27,7 @@ from scripted_model import (
 )
 
 from tritonforge.config import LlmSettings
+from tritonforge.domain.errors import UsageError
 from tritonforge.domain.exchange import Question
 from tritonforge.rewrite.llm.client import OpenAiTransport, plain_endpoint
 from tritonforge.rewrite.llm.transport import ModelUnavailable
@@ -384,3 +385,14 @@ def test_a_character_that_is_cut_in_the_middle_is_put_together_and_one_that_brea
     assert ask([by_byte], retries=0)[0].answer.text == "é€😀"
     cut = answering(200, event[: event.index("😀".encode()) + 2], None, "text/event-stream")
     assert ask([cut], retries=0)[0].answer is None
+
+
+@pytest.mark.parametrize(
+    "address", ["http://[::1", "http://h:99999/v1", "http://\x1b[31m/", "ftp://h/v1", "https://", "http://u:pw@[::1"]
+)
+def test_an_address_that_is_none_is_one_sentence_without_it(address):
+    settings = LlmSettings(model="m", base_url=address)
+    with pytest.raises(UsageError) as caught:
+        OpenAiTransport(settings, environment={})
+    assert str(caught.value).startswith("The model's address is none. Set base-url in [llm]")
+    assert plain_endpoint(settings) == ""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from tritonforge.config import LlmSettings
+from tritonforge.domain.errors import UsageError
 from tritonforge.domain.exchange import Answer, Exchange, Question
 from tritonforge.rewrite.llm.bounded import MOST_BYTES, bounded_client
 from tritonforge.rewrite.llm.secrets import KEY_VARIABLE, KEYRING_SERVICE, Redactor, find_key, header_values
@@ -47,9 +48,14 @@ class OpenAiTransport:
         """Take over settings, and secrets from the environment; nothing is connected or imported yet.
 
         Raises:
-            UsageError: when a header cannot be built.
+            UsageError: when a header cannot be built, and for an address that is none.
         """
         environment = os.environ if environment is None else environment
+        if not _is_address(settings.base_url or DEFAULT_ENDPOINT):
+            raise UsageError(
+                "The model's address is none.",
+                "Set base-url in [llm], or OPENAI_BASE_URL, to an http:// or https:// address.",
+            )
         self._settings = settings
         self._environment = environment
         self._base = settings.base_url or DEFAULT_ENDPOINT
@@ -256,14 +262,20 @@ class OpenAiTransport:
 
 def plain_endpoint(settings: LlmSettings) -> str:
     """Return the address that code is sent to, without user, password and query: what a person is asked about."""
-    parts = urlsplit(settings.base_url or DEFAULT_ENDPOINT)
+    base = settings.base_url or DEFAULT_ENDPOINT
+    parts = urlsplit(base if _is_address(base) else "")
     host = parts.hostname or ""
     host = f"[{host}]" if ":" in host else host
-    try:
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        port = ""
+    port = f":{parts.port}" if parts.port else ""
     return urlunsplit((parts.scheme, f"{host}{port}", parts.path.rstrip("/"), "", ""))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0 and text.isprintable()
+    except ValueError:  # a port above 65535, half a bracket
+        return False
 
 
 def is_installed() -> bool:
