@@ -202,6 +202,24 @@ def test_what_a_program_has_spoilt_is_put_right_for_the_next(home, workspace):
     assert do(home, workspace, "read kernels.py") == ["VALUE = 1\n"]
 
 
+def test_what_somebody_removes_over_there_is_sent_again(home, workspace, there):
+    values = Tensor((80 << 10,), (1,), "int8", values=ExactValues(os.urandom(80 << 10)))
+    call = Call("c", "kernels.py", "f", (values,))
+    compiled = Compile(Program(str(workspace), "kernels.py"), call, "sm_90")
+
+    async def run():
+        async with far(elsewhere(home)) as worker:
+            said = []
+            for request in (job(workspace, "read kernels.py"), compiled, job(workspace, "import kernels"), compiled):
+                said.append((await worker.run(request)).output)
+                shutil.rmtree(there)
+            with pytest.raises(JobError) as caught:
+                await worker.run(job(workspace, "read never.py"))
+            return said, caught.value.kind, worker.reconnections
+
+    assert asyncio.run(run()) == (["VALUE = 1\n", "81920", "1", "81920"], "user-error", 0)
+
+
 def test_a_file_that_an_argument_of_a_call_names_travels(home, workspace):
     (workspace / "weights").mkdir()
     (workspace / "weights" / "w.bin").write_text("w")

@@ -48,7 +48,10 @@ class WorkspaceFiles:
         """Take the root as the file system knows it."""
         self.root = Path(os.path.realpath(self.root))
         self._ignored = Ignored(self.root)
-        self._folders: dict[str, str] = {}  # folder → its real path, for the length of one look
+        # For the length of one look: a folder → its real path; a path → what it is. Each is asked for once, because
+        # every job looks at every file that it needs.
+        self._folders: dict[str, str] = {}
+        self._stats: dict[str, os.stat_result | None] = {}
         self._wanted: dict[str, None] = {}
         self._asked: set[str] = set()
         self._hashed: dict[str, tuple[tuple[int, int], str]] = {}
@@ -63,6 +66,7 @@ class WorkspaceFiles:
         if by_user:
             self._asked.update(names)
         self._folders.clear()
+        self._stats.clear()
         self._ignored.look_again()
         todo = [self.root / name for name in dict.fromkeys((*names, *overlays))][::-1]  # the kernel's own file first
         seen: set[Path] = set()
@@ -74,31 +78,55 @@ class WorkspaceFiles:
             name = self.name_of(path) or ""
             if not name or not (self._take(path, name) or name in overlays):
                 continue
-            if path.suffix == ".py" or name in overlays:
+            if name.endswith(".py") or name in overlays:
                 todo.extend(self._needed_by(path, name, overlays.get(name)))
 
-    def name_of(self, path: Path) -> str | None:
+    def name_of(self, path: Path | str) -> str | None:
         """Return the name of a path inside the workspace, links followed; None for any other."""
-        text = os.path.normpath(path)
+        text = os.path.normpath(str(path))
         folder, base = os.path.split(text)
         real = self._folders.get(folder)
         if real is None:
             real = self._folders[folder] = os.path.realpath(folder)
-        whole = os.path.realpath(text) if os.path.islink(text) else os.path.join(real, base)  # noqa: PTH114, PTH118 - many
+        found = self._lstat(text)
+        is_link = found is not None and stat.S_ISLNK(found.st_mode)
+        whole = os.path.realpath(text) if is_link else os.path.join(real, base)  # noqa: PTH118 - many of them
         inside = str(self.root).rstrip(os.sep) + os.sep
         if not whole.startswith(inside):
             return None
         name = text[len(inside) :] if text.startswith(inside) else os.path.relpath(text, self.root)
-        return name.replace(os.sep, "/")
+        return name.replace(os.sep, "/") if os.sep != "/" else name
+
+    def _lstat(self, path: str) -> os.stat_result | None:
+        if path not in self._stats:
+            try:
+                self._stats[path] = os.lstat(path)
+            except (OSError, ValueError):
+                self._stats[path] = None
+        return self._stats[path]
+
+    def _stat(self, path: str) -> os.stat_result | None:
+        """Return what a file is, links followed; None for what is no file."""
+        found = self._lstat(path)
+        if found is not None and stat.S_ISLNK(found.st_mode):
+            try:
+                found = os.stat(path)  # noqa: PTH116 - a text path
+            except OSError:
+                return None
+        return found if found is not None and stat.S_ISREG(found.st_mode) else None
+
+    def _state(self, path: str) -> tuple[int, int] | None:
+        found = self._stat(path)
+        return None if found is None else (found.st_mtime_ns, found.st_size)
 
     def _needed_by(self, path: Path, name: str, text: str | None) -> tuple[Path, ...]:
         """Return what a file needs; looked for again when the file, or one that it needs, is not what it was.
 
         A file that appears where none was found before is noticed when a job misses it.
         """
-        state = hash(text) if text is not None else _state(path)
+        state = hash(text) if text is not None else self._state(str(path))
         known = self._looked.get((name, text is not None))
-        if known is not None and known[0] == state and all(os.path.isfile(other) for other in known[1]):  # noqa: PTH113
+        if known is not None and known[0] == state and all(self._stat(str(other)) for other in known[1]):
             return known[1]
         if text is None:
             try:
@@ -120,7 +148,7 @@ class WorkspaceFiles:
 
     def _take(self, path: Path, name: str) -> bool:
         """Have a file sent unless something speaks against it."""
-        found = _state(path)
+        found = self._state(str(path))
         if found is None:
             return False
         why = None if name in self._asked else self._ignored.reason(name)
@@ -164,14 +192,11 @@ class WorkspaceFiles:
         return tuple(found)
 
     def _entry(self, name: str) -> Entry | None:
-        path = self.root / name
+        path = os.path.join(self.root, name)  # noqa: PTH118 - many of them
         if self.name_of(path) is None:  # it was replaced by a link that leads outside
             return None
-        try:
-            state = path.stat()
-        except OSError:
-            return None
-        if not stat.S_ISREG(state.st_mode):
+        state = self._stat(path)
+        if state is None:
             return None
         stamp = (state.st_mtime_ns, state.st_size)
         known = self._hashed.get(name)
@@ -271,14 +296,6 @@ class WorkspaceFiles:
             f"{name} was not sent there, because {self.kept_back[name]}" for name in names if name in self.kept_back
         ]
         return "; ".join(reasons[:3])
-
-
-def _state(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return (found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
 
 
 def _size(count: int) -> str:
