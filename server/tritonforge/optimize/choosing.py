@@ -25,6 +25,10 @@ NOISE = MEASURED_GAIN - 1.0
 """The share of a time that must be expected to be saved: what is less is not told from noise, nor worth a change."""
 
 
+PER_REWRITE = 0.01
+"""What one rewrite more must be predicted to save where nothing is measured: the model does not tell less apart."""
+
+
 class Round:
     """The versions of one round, and the study that says which of them comes next."""
 
@@ -63,9 +67,10 @@ class Round:
 
     def _know(self, attempt: Attempt) -> None:
         original = self._search.original
+        dearer = 1.0 if self._search.measured else 1.0 + PER_REWRITE * len(attempt.candidate.rewrites)
         self._guide.ready(
             self._place(attempt),
-            attempt.time_us(measured=False),
+            attempt.time_us(measured=False) * dearer,
             original.time_us(measured=self._search.measured),
         )
 

@@ -263,8 +263,10 @@ async def _round(search: Search, gate: Gate) -> str:
         if attempt.trial is not None or search.left_s <= 0:
             continue
         if not promises(search, attempt):
-            below_noise = below_noise or not search.measured
-            break
+            if search.measured:
+                break
+            below_noise = True  # what comes next may be predicted to be a little faster, with more rewrites
+            continue
         accepted = await _keep(search, gate, attempt)
         if not search.measured and attempt is not shaped:
             going.judged(attempt, accepted=accepted)
