@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tritonforge.config import AUTO, LOCAL, OFFLINE, load, resolve_target
+from tritonforge.config.settings import SendingSettings
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.messages import Limits
 from tritonforge.domain.target import Target
@@ -30,6 +31,10 @@ arch = "gfx942"
 model = "some-model"
 base-url = "http://127.0.0.1:8000/v1"
 max-rounds = 4
+
+[sending]
+file = "1 MiB"
+files = 20
 
 [limits]
 seconds = 30
@@ -78,10 +83,11 @@ def test_every_documented_key_arrives(tmp_path):
         4,
     )
     assert settings.limits == Limits(seconds=30.0, memory_bytes=2 << 30)
+    assert settings.sending == SendingSettings(file_bytes=1 << 20, files=20)
     norm, add = settings.launches
-    assert (norm.file, norm.function, norm.kernel, norm.line) == ("kernels/norm.py", "layer_norm", None, 29)
+    assert (norm.file, norm.function, norm.kernel, norm.line) == ("kernels/norm.py", "layer_norm", None, 33)
     assert norm.values == {"x": "fp16[4096, 1024]"}
-    assert (add.kernel, add.line, add.values["BLOCK"]) == ("add_kernel", 34, 1024)
+    assert (add.kernel, add.line, add.values["BLOCK"]) == ("add_kernel", 38, 1024)
     assert settings.problems == ()
 
 
@@ -142,6 +148,12 @@ def test_lines_are_those_of_pyproject_too(tmp_path):
         ("[llm]\nbase-url = 'localhost:8000'\n", ":2: 'base-url' in [llm] must be an http:// or https:// address"),
         ("[llm]\nmax-rounds = true\n", ":2: 'max-rounds' in [llm] must be a whole number from 1 to 1000, not True."),
         ("[llm]\napi-key = 'x'\n", ":2: unknown key 'api-key' in [llm]."),
+        (
+            "[sending]\nfile = '2 GiB'\n",
+            ":2: 'file' in [sending] must be bytes, or a size such as \"64 MiB\", 1 GiB at most, not '2 GiB'.",
+        ),
+        ("[sending]\nfiles = 0\n", ":2: 'files' in [sending] must be a whole number of files from 1 up, not 0."),
+        ("[sending]\nfiel = 1\n", ":2: unknown key 'fiel' in [sending]. Did you mean 'file'?"),
         ("[limits]\nseconds = -1\n", ":2: 'seconds' in [limits] must be a number of seconds above 0, not -1."),
         ("[limits]\nseconds = inf\n", ":2: 'seconds' in [limits] must be a number of seconds above 0, not inf."),
         (

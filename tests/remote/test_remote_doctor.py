@@ -63,6 +63,58 @@ GPU = (GpuInfo("H200", "sm_90", 132, 1 << 37),)
 
 
 @pytest.mark.parametrize(
+    ("space", "says", "arch", "ends", "mend"),
+    [
+        ({"free": 1 << 20}, GPU, None, "disk", "Make room there"),
+        ({"free": 1 << 40, "scratch": True}, (), None, "gpu", "nvidia-smi"),
+        ({"free": 1 << 40}, "torch", None, "torch", "Install torch and triton"),
+        ({"free": 1 << 40}, "triton", None, "triton", "Install torch and triton"),
+        ({"free": 1 << 40}, (), None, "gpu", "give the target an arch"),
+        ({"free": 1 << 40}, (), "sm_90", None, ""),
+        ({"free": 1 << 40}, GPU * 2, None, None, ""),
+        ({"free": "\x1b[2J"}, GPU, None, None, ""),
+    ],
+)
+def test_the_first_step_that_fails_is_the_last_and_has_the_mend(  # noqa: PLR0917 - one case
+    monkeypatch, space, says, arch, ends, mend
+):
+    from contextlib import asynccontextmanager
+
+    from tritonforge.diagnosis import doctor_reaching
+    from tritonforge.domain.frames import message
+    from tritonforge.domain.messages import Failure
+    from tritonforge.jobs import JobError
+
+    class Told:
+        hello = WorkerInfo(1, "3.12", "/usr/bin/python3", "Linux", None, None, 8, 7, ())
+
+        async def exchange(self, make, *_):
+            return message("files", id=1, folder="/far/cache", **space)
+
+        async def run(self, request):
+            if isinstance(says, str):
+                raise JobError(Failure("unsupported", f"Python 3.12 at python has no module '{says}'."))
+            return WorkerInfo(1, "3.12", "python", "Linux", "2", "3", 8, 7, says)
+
+    @asynccontextmanager
+    async def reach(target, **_):
+        yield Told()
+
+    monkeypatch.setattr(doctor_reaching, "reach", reach)
+    checks = list(steps(Target("lab", command=("sh",), arch=arch)).values())
+    assert [check.name for check in checks][:4] == ["resolve", "connect", "python", "disk"]
+    failed = [check.name for check in checks if not check.ok and not check.optional]
+    assert failed == ([ends] if ends else [])
+    assert mend in checks[-1].mend
+    if ends:
+        assert checks[-1].name == ends
+    if space.get("scratch"):
+        assert "no cache can be kept there" in checks[3].detail
+    if len(says) == 2:
+        assert checks[-1].detail == "2: H200"
+
+
+@pytest.mark.parametrize(
     ("here", "default", "picks"),
     [
         (GPU, "lab", "local"),

@@ -60,7 +60,7 @@ async def examine(
 
 def _environment(session: Session) -> list[DoctorCheck]:
     described = session.described
-    version = tuple(int(part) for part in (described.triton or "0.0").split(".")[:2] if part.isdigit())
+    version = tuple(int(part[:6]) for part in (described.triton or "0.0").split(".")[:2] if part[:6].isdecimal())
     known = OLDEST <= version <= NEWEST
     return [
         DoctorCheck("worker", ok=True, detail=f"Python {described.python} at {described.executable}"),
