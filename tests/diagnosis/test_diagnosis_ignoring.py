@@ -150,3 +150,34 @@ def test_sarif_keeps_what_is_ignored_as_suppressed_under_the_same_fingerprint(ju
     )
     again = analyze_sarif(open_again, root="file:///w", version="1")["runs"][0]["results"]
     assert mine["partialFingerprints"] in [one["partialFingerprints"] for one in again if "suppressions" not in one]
+
+
+@pytest.mark.parametrize(
+    ("comment", "codes", "until"),
+    [
+        ("ignore[TF203", ("TF203",), None),  # never closed: not everything
+        ("ignore[TF203 until 2027-03-01", ("TF203",), "2027-03-01"),
+        ("ignore TF203, tf4", ("TF203", "TF4"), None),
+        ("ignore: TF203 because it is so", ("TF203",), None),
+        ("ignore[TF203 TF404] UNTIL: 2027-03-01, see the issue", ("TF203", "TF404"), "2027-03-01"),
+        ("ignore[TF203] (until 2027-03-01)", ("TF203",), None),
+        ("ignore[Tile-Too-Small]", ("tile-too-small",), None),
+        ("ignore until 2027-03-01.", (), "2027-03-01"),
+        ("ignore because it is so", (), None),
+    ],
+)
+def test_a_slip_of_the_pen_does_not_silence_everything(comment, codes, until):
+    (one,) = kernel(f"  # tritonforge: {comment}").suppressions
+    assert (one.codes, one.until) == (codes, until)
+
+
+@pytest.mark.parametrize("comment", ["ignore[]", "ignore[ , ]", "ignored[TF203]"])
+def test_brackets_without_a_code_silence_nothing(comment):
+    assert kernel(f"  # tritonforge: {comment}").suppressions == ()
+
+
+def test_a_rule_may_be_ignored_by_its_name(code):
+    name = next(finding.name for finding in diagnose_all(kernel())[0] if finding.code == code)
+    shown, ignored = diagnose_all(kernel(f"  # tritonforge: ignore[{name}]"))
+    assert code not in codes(shown)
+    assert [one.finding.code for one in ignored] == [code]

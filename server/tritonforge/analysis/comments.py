@@ -15,7 +15,13 @@ from tritonforge.domain.kernel import SpecComment, Suppression
 _MARK = "tritonforge:"
 _DIRECTIVE = re.compile(r"#\s*tritonforge:\s*(\w+)(.*)")
 _CONTINUATION = re.compile(r"\s*#(?:[ ]{3}|\t)\s*(\S.*)")
-_IGNORE = re.compile(r"\s*(?:\[([^\]]*)\])?(?:\s*\buntil\b\s*(\S*))?")
+# Codes stand in brackets; one that is never closed ends with the comment, and codes without brackets are codes, too: a
+# slip of the pen must not silence everything.
+_IGNORE = re.compile(
+    r"\s*(?:(?P<open>\[)(?P<codes>[^\]]*?)(?:\]|(?=\s*\buntil\b)|$)|:?\s*(?P<bare>TF\d*(?:[\s,]+TF\d*)*)\b)?"
+    r"(?:\s*\buntil\b:?\s*(?P<until>\S*?)[,.;:)]*(?=\s|$))?",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -118,8 +124,12 @@ def read_suppressions(directives: tuple[Directive, ...]) -> tuple[tuple[Suppress
     for directive in directives:
         match = _IGNORE.match(directive.rest)
         if directive.word == "ignore" and match is not None:
-            codes = tuple(code.strip().upper() for code in (match[1] or "").split(",") if code.strip())
-            found.append((Suppression(directive.line, codes, until=match[2]), directive.alone))
+            listed = re.split(r"[\s,]+", match["codes"] or match["bare"] or "")
+            # A rule goes by its code or by its name.
+            codes = tuple(one.upper() if one.upper().startswith("TF") else one.lower() for one in listed if one)
+            if match["open"] and not codes:
+                continue  # brackets without a code ignore nothing
+            found.append((Suppression(directive.line, codes, until=match["until"]), directive.alone))
     return tuple(found)
 
 
