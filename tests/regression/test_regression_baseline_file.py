@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
+import threading
+from pathlib import Path
 
 import pytest
 from regression_fakes import checked, runs
@@ -203,6 +206,25 @@ def test_a_file_may_have_any_name(tmp_path, baseline):
 def test_a_config_that_holds_no_number_can_be_written():
     config = config_facts(Config((("LOWEST", Scalar(float("-inf"))), ("BLOCK", Scalar(64))), (), (1, 1, 1)))
     assert config == {"LOWEST": "-inf", "BLOCK": 64}
+
+
+@pytest.mark.skipif(not Path("/dev/zero").is_char_device(), reason="there is no such device here")
+def test_a_device_is_told_and_a_pipe_is_read(tmp_path, baseline):
+    with pytest.raises(UsageError, match="is a device and no baseline"):
+        read_baseline(Path("/dev/zero"))
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(baseline_text(baseline),), daemon=True)
+    writer.start()
+    assert read_baseline(pipe).sources == baseline.sources
+    writer.join(30)
+
+
+def test_a_file_that_is_longer_than_any_baseline_is_not_read_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(baseline_file, "_LARGEST", 100)
+    (tmp_path / "baseline.json").write_text(" " * 101)
+    with pytest.raises(UsageError, match="is too large for a baseline"):
+        read_baseline(tmp_path / "baseline.json")
 
 
 def test_a_folder_is_told(tmp_path):

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import stat
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,9 +35,13 @@ def read_baseline(path: Path) -> Baseline | None:
         UsageError: for a file that cannot be read, is damaged, is somebody else's, or comes from a newer version.
     """
     try:
-        if path.stat().st_size > _LARGEST:
+        if stat.S_ISCHR(path.stat().st_mode):
+            raise UsageError(f"{path} is a device and no baseline.", AGAIN)
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)  # a pipe (`<(git show …)`), or a file that grows, may be longer than it says
+        if len(data) > _LARGEST:
             raise UsageError(f"{path} is too large for a baseline.", AGAIN)
-        text = path.read_bytes().decode("utf-8-sig")  # some editors put a mark before it
+        text = data.decode("utf-8-sig")  # some editors put a mark before it
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -44,7 +49,7 @@ def read_baseline(path: Path) -> Baseline | None:
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not UTF-8, so it is no baseline.", AGAIN) from None
     try:
-        data = json.loads(text, parse_constant=_no_number)
+        found = json.loads(text, parse_constant=_no_number)
     except ValueError as error:
         if _CONFLICT.search(text):
             raise UsageError(f"{path} has an unresolved merge conflict.", f"Keep either side, then: {AGAIN}") from None
@@ -52,7 +57,7 @@ def read_baseline(path: Path) -> Baseline | None:
         raise UsageError(f"{path} is damaged: it is not valid JSON (line {line}).", AGAIN) from None
     except RecursionError:
         raise UsageError(f"{path} is damaged: it is nested too deeply.", AGAIN) from None
-    return _baseline(data, path)
+    return _baseline(found, path)
 
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
