@@ -132,8 +132,8 @@ def test_a_cancel_passes_a_hundred_megabytes_going_up(line, workspace):
             spinning = asyncio.create_task(worker.run(job(workspace, "spin"), on_progress=lambda *_: running.set()))
             await running.wait()
             upload = asyncio.create_task(worker.run(Compile(PROGRAM, large_call(100_000_000), "sm_90")))
-            await asyncio.sleep(1.0)
-            before = line.carried[0]
+            while line.carried[0] < 2e6:  # noqa: ASYNC110 - other threads carry it
+                await asyncio.sleep(0.02)
             spinning.cancel()
             # The lane is free again as soon as the cancel has arrived; the upload holds up neither it nor the next job.
             begun = time.monotonic()
@@ -143,11 +143,10 @@ def test_a_cancel_passes_a_hundred_megabytes_going_up(line, workspace):
             await asyncio.wait([upload])
             after = time.monotonic()
             await worker.run(job(workspace, "echo and the upload is over"))
-            return answer, before, waited, time.monotonic() - after
+            return answer, waited, time.monotonic() - after
 
-    answer, before, waited, after = asyncio.run(run())
+    answer, waited, after = asyncio.run(run())
     assert answer == "free"
-    assert before > 1e6, "the upload was under way"
     assert waited < 10, "25 s are what the whole of it takes"
     assert after < 10
 
