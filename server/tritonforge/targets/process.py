@@ -202,17 +202,19 @@ class ProcessChannel:
         """See `Channel.close`: the end of its input is the order to end, and then there is force."""
         try:
             self._stdin.close()
+            try:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._process.wait(), _GRACE_S)
+            finally:
+                if self._process.returncode is None:
+                    self._kill()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), _GRACE_S)
-        finally:
-            if self._process.returncode is None:
-                self._kill()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), 0.5)
-        self._listener.cancel()
+                await asyncio.wait_for(self._process.wait(), 0.5)
+        finally:  # also when whoever closes is cancelled
+            self._listener.cancel()
+            # Pipes that a process of the user's still holds open would keep the transport until the loop is gone.
+            self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
         await asyncio.wait([self._listener])
-        # Pipes that a process of the user's still holds open would keep the transport until the loop is gone.
-        self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
 
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
