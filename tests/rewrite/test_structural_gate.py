@@ -131,20 +131,30 @@ def _changed(case, version, *changes):
 
 
 WRONG = {
-    "variance_tiles": (
+    "a variance as a difference of squares": (
+        "variance_tiles",
         "before",
         ("tl.where(cols < n, x - mean, 0.0)", "x"),
         ("squares / n", "squares / n - mean * mean"),
     ),
-    "online_logsumexp": ("after", ('tl.where((highest == -float("inf")) & (n > 0), float("nan"), total)', "total")),
-    "chunked_gated": ("after", ("tl.sum(odd) == 0", "T > 0")),
+    "rows of -inf with a sum": (
+        "online_logsumexp",
+        "after",
+        ('tl.where((highest == -float("inf")) & (n > 0), float("nan"), total)', "total"),
+    ),
+    "rows that begin with a tile of -inf": (
+        "online_logsumexp",
+        "after",
+        ('base = tl.where(new_highest == -float("inf"), 0.0, new_highest)', "base = new_highest"),
+    ),
+    "products that leave fp32": ("chunked_gated", "after", ("tl.sum(odd) == 0", "T > 0")),
 }
-"""Golden case → what it would be without care: E[x²] - E[x]², rows of -inf with a sum, products that leave fp32."""
+"""What is wrong → the golden case, its version, and what makes it so."""
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_the_gate_refuses_what_is_left_out_of_it(worker, case):
-    version, *changes = WRONG[case]
+@pytest.mark.parametrize("wrong", WRONG)
+def test_the_gate_refuses_what_is_left_out_of_it(worker, wrong):
+    case, version, *changes = WRONG[wrong]
     verdict = worker.judge(case, _changed(case, version, *changes))
     assert not verdict.accepted
     assert "differs" in verdict.reason

@@ -320,7 +320,7 @@ def test_the_same_seed_gives_the_same_inputs_and_another_gives_others():
 def test_a_candidate_needs_few_runs(shapes, accepts):
     call = Call("", "m.py", "f", tuple(tensor(*shape) for shape in shapes))
     found = asyncio.run(find_groups(call, original(accepts)))
-    assert len(variations(call, found, tile=128, seed=1)) <= 32
+    assert len(variations(call, found, tile=128, seed=1)) <= 33
 
 
 def test_an_output_that_nobody_wrote_gets_no_values():

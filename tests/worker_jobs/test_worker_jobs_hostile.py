@@ -48,6 +48,15 @@ def test_a_block_is_one_stretch(family, value):
     assert len(drawn(family, "float32", run=8, n=5)) == 5
 
 
+def test_whatever_the_seed_a_row_begins_with_a_block_of_minus_infinity_and_another_has_it_later():
+    policy = Hostile(("normal", "negative-inf-block"), "rows", run=8)
+    for seed in range(20):
+        rows = draw(policy, (4, 20), torch.float32, torch.Generator().manual_seed(seed))
+        infinite = (rows == -math.inf).int().tolist()
+        assert infinite[1] == [1] * 8 + [0] * 12
+        assert infinite[3] == [0] * 8 + [1] * 8 + [0] * 4
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_magnitudes_span_what_their_square_allows(dtype):
     values, info = drawn("mixed-magnitudes", dtype, n=400).abs(), torch.finfo(getattr(torch, dtype))

@@ -35,11 +35,11 @@ FINITE: tuple[Family, ...] = (
 )
 POISONED: tuple[Family, ...] = (
     "one-nan",
+    "negative-inf-block",
     "normal",
     "one-inf",
     "one-negative-inf",
     "all-negative-inf",
-    "negative-inf-block",
     "nan-block",
     "inf-block",
     "all-nan",
@@ -69,7 +69,14 @@ ALONE_AGAIN: tuple[Family, ...] = ("large-maxima", "offset", "cancellation", "su
 ALONG: tuple[Family, ...] = ("ascending", "powers-of-two")
 """Families that fill whole tensors in inputs that are there for their sizes: tails and strides show with them, too."""
 
-POISONED_ALONE: tuple[Family, ...] = ("one-nan", "all-negative-inf", "one-inf", "one-negative-inf", "normal")
+POISONED_ALONE: tuple[Family, ...] = (
+    "one-nan",
+    "all-negative-inf",
+    "one-inf",
+    "one-negative-inf",
+    "negative-inf-block",
+    "normal",
+)
 """Neighbours in this order meet in tensors that are neighbours: +Inf and -Inf in sums and products, for one."""
 
 IN_WORDS: Mapping[Family, str] = {

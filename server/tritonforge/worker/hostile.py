@@ -25,6 +25,7 @@ class _Piece:
 
     n: int
     run: int
+    round: int
     dtype: Any
     generator: Any
 
@@ -58,12 +59,12 @@ class _Piece:
         return int(torch.randint(room, (1,), generator=self.generator, device=self.generator.device))
 
     def block(self, length: int) -> int:
-        """Return where a block of `length` values starts: at the beginning more often than not, else at a later block.
+        """Return where a block of `length` values starts: at the beginning in the first round, later from then on.
 
-        A first block that is all NaN or Inf is what a running result starts from.
+        A first block that is all NaN or Inf is what a running result starts from, and no seed may leave it out.
         """
-        at = int(torch.randint(4, (1,), generator=self.generator, device=self.generator.device))
-        return length * (at // 3) if self.n > length * (at // 3) else 0
+        later = min(self.round, 1) * length
+        return later if self.n > later else 0
 
     def one(self) -> float:
         return float(torch.randn(1, generator=self.generator, device=self.generator.device, dtype=torch.float64))
@@ -86,8 +87,8 @@ def draw_hostile(policy: Hostile, shape: tuple[int, ...], dtype: Any, generator:
 
 
 def _drawn(policy: Hostile, index: int, n: int, dtype: Any, generator: Any) -> Any:
-    family = policy.families[index % len(policy.families)]
-    return _FAMILIES[family](_Piece(n, max(policy.run, 1), dtype, generator))
+    turn, which = divmod(index, len(policy.families))
+    return _FAMILIES[policy.families[which]](_Piece(n, max(policy.run, 1), turn, dtype, generator))
 
 
 def _mixed_magnitudes(piece: _Piece) -> Any:
