@@ -62,7 +62,8 @@ async function profile({ page }) {
 async function progress({ page }) {
   await clickLens(page, "Optimize");
   const running = toast(page, `Optimize ${KERNEL}`).filter({ hasText: "Cancel" });
-  await running.waitFor({ timeout: 60_000 });
+  // Its title comes at once, its first step when the job's process has started.
+  await running.filter({ hasText: new RegExp(`${KERNEL}: \\w`) }).waitFor({ timeout: 60_000 });
   const status = await statusIs(page, `Optimize ${KERNEL}: `, 60_000);
   return { text: plain(await running.innerText()), status, lens: await lensText(page, "optimizing") };
 }
