@@ -96,7 +96,9 @@ async def _optimize(task: Optimize, session: Session, tell: Tell) -> Searched:
         found = await _calls(workload, kernel, session, task.way)
         measure = yardstick(session, ceilings=await ceilings_of(session, workload.store))
         subject = await workload.with_users(workload.subject(kernel, found))
-        result = await search(subject, session, measure, asking.engines, budget_s=task.budget_s, on_step=show)
+        result = await search(
+            subject, session, measure, asking.engines, budget_s=task.budget_s, on_step=show, store=workload.store
+        )
         result = await asking.finished(result, text)
     await asyncio.to_thread(workload.store.put_tuning, result)
     first = min(result.launches, key=lambda launch: launch.rank, default=None)
