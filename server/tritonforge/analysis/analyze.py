@@ -17,7 +17,7 @@ from tritonforge.analysis.memo import Facts, Memo, View
 from tritonforge.analysis.names import dotted
 from tritonforge.analysis.origins import Origins
 from tritonforge.analysis.roles import returns_value
-from tritonforge.analysis.scopes import index_module
+from tritonforge.analysis.scopes import ModuleIndex, index_module
 from tritonforge.analysis.text import SourceText, decode_source
 from tritonforge.analysis.tuning import read_autotune, read_heuristics
 from tritonforge.analysis.unit import Unit
@@ -48,7 +48,8 @@ def analyze(source: str | bytes, file: str, memo: Memo | None = None) -> FileAna
     if tree is None:
         return FileAnalysis(file, errors=tuple(errors))
     try:
-        found = _analyze_tree(tree, text, file, errors, (memo, parsed.lines))
+        parsed.index = index_module(tree, parsed.index)
+        found = _analyze_index(parsed.index, text, file, errors, (memo, parsed.lines))
     except RecursionError:
         errors.append(SourceError(file, 1, "the code is nested too deeply to analyse"))
         return FileAnalysis(file, errors=tuple(errors))
@@ -56,10 +57,9 @@ def analyze(source: str | bytes, file: str, memo: Memo | None = None) -> FileAna
     return found
 
 
-def _analyze_tree(
-    tree: ast.Module, text: SourceText, file: str, errors: list[SourceError], known: tuple[Memo, list[str]]
+def _analyze_index(
+    index: ModuleIndex, text: SourceText, file: str, errors: list[SourceError], known: tuple[Memo, list[str]]
 ) -> FileAnalysis:
-    index = index_module(tree)
     unit = Unit(file, text, index, find_jit_functions(index))
     directives = find_directives(text)
     specs = read_specs(directives, index, text)
@@ -68,7 +68,7 @@ def _analyze_tree(
         resolver = KernelResolver(index, unit.jits)
         attach_wrappers(index, resolver)
         launches = find_launches(unit, resolver)
-    entries = find_entries(tree, index, launches)
+    entries = find_entries(index, launches)
     hosts = find_hosts(index, text, unit.jits) if unit.jits or specs else ()
     kernels: tuple[Kernel, ...] = ()
     if unit.jits:

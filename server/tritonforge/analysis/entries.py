@@ -15,13 +15,13 @@ _LIBRARIES = frozenset(
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def find_entries(tree: ast.Module, index: ModuleIndex, launches: list[Launch]) -> tuple[RunnableEntry, ...]:
+def find_entries(index: ModuleIndex, launches: list[Launch]) -> tuple[RunnableEntry, ...]:
     """Return what can be run, most useful first: the main block, the module itself, then functions in source order."""
     reach = _Reach(index, launches)
     main: list[RunnableEntry] = []
     module: list[RunnableEntry] = []
     functions: list[RunnableEntry] = []
-    for statement in tree.body:
+    for statement in index.body:
         if isinstance(statement, ast.If) and is_main_test(statement.test):
             if reach.from_statement(statement) and not main:
                 main.append(RunnableEntry("main", "__main__", statement.lineno))

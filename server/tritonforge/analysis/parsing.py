@@ -7,6 +7,7 @@ import re
 import warnings
 from dataclasses import dataclass
 
+from tritonforge.analysis.scopes import ModuleIndex
 from tritonforge.analysis.text import SourceText
 
 _ATTEMPTS = 12
@@ -31,12 +32,14 @@ class Parsed:
     """A file as it was parsed: the tree (None when nothing could be saved) and why it is not the whole file's.
 
     `written` are the file's lines, `lines` those that the tree was made of. Lines of the tree are lines of the file.
+    `index` is what was last found in this tree, perhaps before an edit.
     """
 
     tree: ast.Module | None
     failure: ParseFailure | None
     written: list[str]
     lines: list[str]
+    index: ModuleIndex | None = None
 
 
 def parse_source(text: SourceText) -> tuple[ast.Module | None, ParseFailure | None]:

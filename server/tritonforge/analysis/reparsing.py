@@ -76,7 +76,7 @@ def _spliced(before: Parsed, written: list[str], region: tuple[int, int], found:
         _move(below, by)
     before.tree.body = [*above, *found.tree.body, *below]
     lines = [*before.lines[: region[0]], *found.lines, *before.lines[region[1] :]]
-    return Parsed(before.tree, found.failure, written, lines)
+    return Parsed(before.tree, found.failure, written, lines, before.index)
 
 
 def _move(statements: Iterable[ast.AST], by: int) -> None:

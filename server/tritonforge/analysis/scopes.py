@@ -85,6 +85,33 @@ class CallAt:
 
 
 @dataclass(slots=True)
+class _Part:
+    """What one top-level statement contributes to the index of its module, and the line it stood at."""
+
+    statement: ast.stmt
+    line: int
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+    returns: list[ast.Return] = field(default_factory=list)
+    direct: list[ast.Call] = field(default_factory=list)
+    scopes: dict[int, Scope] = field(default_factory=dict)
+    calls: list[CallAt] = field(default_factory=list)
+    attributes: dict[str, list[tuple[ast.expr, Scope]]] = field(default_factory=dict)
+    fstrings: list[ast.JoinedStr] = field(default_factory=list)
+
+    def moved(self) -> _Part:
+        """Take the line that the statement has now over into what was found in it."""
+        by = self.statement.lineno - self.line
+        if by:
+            for bindings in (self.bindings, *(scope.bindings for scope in self.scopes.values())):
+                for found in bindings.values():
+                    for binding in found:
+                        binding.line += by
+            self.line += by
+        return self
+
+
+@dataclass(slots=True)
 class ModuleIndex:
     """What one pass over a module collects."""
 
@@ -96,25 +123,65 @@ class ModuleIndex:
     """`anything.name = value` in the file, by attribute name."""
     fstrings: list[ast.JoinedStr]
     """Outer ones before those inside them."""
+    parts: dict[int, _Part] = field(default_factory=dict)
+    """By the id of the top-level statement."""
+
+    @property
+    def body(self) -> list[ast.stmt]:
+        """The module's statements."""
+        return [part.statement for part in self.parts.values()]
 
     def functions(self) -> Iterator[Scope]:
         """Yield every function scope in source order."""
         return (scope for scope in self.scopes.values() if scope.is_function)
 
 
-def index_module(tree: ast.Module) -> ModuleIndex:
-    """Collect scopes, bindings and calls of `tree`."""
-    return _Indexer(tree).index
+def index_module(tree: ast.Module, before: ModuleIndex | None = None) -> ModuleIndex:
+    """Collect scopes, bindings and calls of `tree`.
+
+    `before` is the index of an earlier state of the very same tree. What it says of statements that the tree still has
+    is taken over, so that it is used up.
+    """
+    known: dict[int, _Part] = {}
+    module = Scope(tree, None, "")
+    if before is not None and before.module.node is tree:
+        module, known = before.module, before.parts
+    index = ModuleIndex(module, {id(tree): module}, [], {}, [])
+    bindings: dict[str, list[Binding]] = {}
+    names: set[str] = set()
+    returns: list[ast.Return] = []
+    calls: list[ast.Call] = []
+    for statement in tree.body:
+        found = known.get(id(statement))
+        part = found.moved() if found is not None else _Indexer(statement, module).part
+        index.parts[id(statement)] = part
+        for name, own in part.bindings.items():
+            bindings.setdefault(name, []).extend(own)
+        names |= part.names
+        returns += part.returns
+        calls += part.direct
+        index.scopes |= part.scopes
+        index.calls += part.calls
+        for name, values in part.attributes.items():
+            index.attributes.setdefault(name, []).extend(values)
+        index.fstrings += part.fstrings
+    module.bindings, module.names, module.returns, module.calls = bindings, names, returns, calls
+    return index
 
 
 class _Indexer:
-    def __init__(self, tree: ast.Module) -> None:
-        module = Scope(tree, None, "")
-        self.index = ModuleIndex(module, {id(tree): module}, [], {}, [])
-        self.statement: ast.stmt = ast.Pass()
-        for statement in tree.body:
-            self.statement = statement
-            self._statement(statement, module, branch=False)
+    """Reads one top-level statement; while it does, what the module's scope is told goes to the statement's part."""
+
+    def __init__(self, statement: ast.stmt, module: Scope) -> None:
+        self.part = part = _Part(statement, statement.lineno)
+        self.statement = statement
+        module.bindings, module.names, module.returns, module.calls = (
+            part.bindings,
+            part.names,
+            part.returns,
+            part.direct,
+        )
+        self._statement(statement, module, branch=False)
 
     def _bind(self, scope: Scope, name: str, binding: Binding) -> None:
         scope.bindings.setdefault(name, []).append(binding)
@@ -135,7 +202,7 @@ class _Indexer:
             elif kind is ast.Call:
                 assert isinstance(node, ast.Call)
                 calls.append(node)
-                self.index.calls.append(CallAt(node, scope, self.statement))
+                self.part.calls.append(CallAt(node, scope, self.statement))
                 stack.append(node.func)
                 stack.extend(node.args)
                 stack.extend([k.value for k in node.keywords])
@@ -155,7 +222,7 @@ class _Indexer:
             else:
                 if kind is ast.JoinedStr:
                     assert isinstance(node, ast.JoinedStr)
-                    self.index.fstrings.append(node)
+                    self.part.fstrings.append(node)
                 stack.extend(ast.iter_child_nodes(node))
 
     def _target(self, target: ast.expr, scope: Scope, binding: Binding) -> None:
@@ -179,7 +246,7 @@ class _Indexer:
             self._target(target.value, scope, binding)
         elif isinstance(target, ast.Attribute):
             if binding.value is not None and not binding.element:
-                self.index.attributes.setdefault(target.attr, []).append((binding.value, scope))
+                self.part.attributes.setdefault(target.attr, []).append((binding.value, scope))
             self._expression(target.value, scope)
         else:
             self._expression(target, scope)
@@ -253,7 +320,7 @@ class _Indexer:
     def _open(self, node: Function | ast.ClassDef, scope: Scope) -> Scope:
         qualname = f"{scope.qualname}.{node.name}" if scope.qualname else node.name
         inner = Scope(node, scope, qualname)
-        self.index.scopes[id(node)] = inner
+        self.part.scopes[id(node)] = inner
         return inner
 
     def _function(self, node: Function, scope: Scope, *, branch: bool) -> None:

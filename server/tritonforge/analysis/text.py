@@ -55,6 +55,7 @@ class SourceText:
         self._shift = 1 if text.startswith(_BOM) else 0
         self.lines: list[str] = _LINE_END.split(text[self._shift :])
         self._bytes: dict[int, bytes | None] = {}
+        self._ascii = text.isascii()
 
     def _utf8(self, line: int) -> bytes | None:
         """Return line `line` (from 1) in UTF-8, or None when it is ASCII and bytes are code points."""
@@ -65,6 +66,8 @@ class SourceText:
 
     def column(self, line: int, offset: int) -> int:
         """Turn a UTF-8 byte offset on a line into a 1-based column in code points."""
+        if self._ascii:
+            return offset + 1
         raw = self._utf8(line)
         points = offset if raw is None else len(raw[:offset].decode("utf-8", "ignore"))
         return points + 1 + (self._shift if line == 1 else 0)
@@ -77,6 +80,9 @@ class SourceText:
 
     def segment(self, node: ast.AST) -> str:
         """Return the exact source text of a node, line ends as a newline each."""
+        line: int = node.lineno  # type: ignore[attr-defined]
+        if self._ascii and line == node.end_lineno:  # type: ignore[attr-defined]
+            return self.lines[line - 1][node.col_offset : node.end_col_offset]  # type: ignore[attr-defined]
         return self.slice(self.range(node))
 
     def slice(self, where: Range) -> str:
