@@ -12,6 +12,8 @@ import pytest
 
 from tritonforge.backend import client as client_module
 from tritonforge.backend.client import Backend, Bug
+from tritonforge.backend.host import Host
+from tritonforge.backend.target import OpenTarget
 from tritonforge.backend.tasks import Opening, Reported, Task
 from tritonforge.backend.wire import Unpacker, packed, portable
 from tritonforge.config import Settings
@@ -78,6 +80,29 @@ def test_nothing_of_the_folder_it_is_started_in_is_imported(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", *sys.path])
     test_a_target_that_is_not_there_is_said_as_by_the_command_line(tmp_path)
+
+
+def test_whatever_is_asked_is_answered(tmp_path, monkeypatch, capsys):
+    async def opens(_self):
+        raise KeyError("a bug")
+
+    async def run():
+        source, sink = os.pipe()
+        host = Host(sink)
+        host.take(("open", Opening(Settings(tmp_path), "nowhere", None)))
+        host.take(("run", 1, Task()))
+        host.take(("run", 2, Task()))
+        host.take(("cancel", 2))  # arrived together with it, so that it never began
+        await asyncio.gather(*host._tasks.values(), return_exceptions=True)
+        monkeypatch.setattr(OpenTarget, "open", opens)
+        host.take(("open", Opening(Settings(tmp_path), None, None)))
+        await asyncio.gather(*host._tasks.values())
+        os.close(sink)
+        with os.fdopen(source, "rb") as stream:
+            return [(kind, number) for kind, number, *_ in Unpacker().feed(stream.read())]
+
+    assert sorted(asyncio.run(run())) == [("bug", 0), ("cancelled", 2), ("failed", 0), ("failed", 1)]
+    assert "a bug" in capsys.readouterr().err
 
 
 # A backend that answers as each test says: the protocol and the processes are the real ones, the work is not.

@@ -13,6 +13,8 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Coroutine
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -99,19 +101,32 @@ class Host:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.to_thread(work.close_stores), _STORES_S)
 
-    def _begin(self, number: int, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._tasks[number] = task
-        task.add_done_callback(lambda _: self._tasks.pop(number, None))
+    def _begin(self, number: int, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks[number] = asyncio.create_task(self._answered(number, work))
+        self._tasks[number].add_done_callback(partial(self._ended, number, work))
+
+    async def _answered(self, number: int, work: Coroutine[Any, Any, None]) -> None:
+        """Do what was asked for; whatever it fails with is answered, too, since somebody waits for it."""
+        try:
+            await work
+        except TritonForgeError as error:
+            self._say(("failed", number, portable(error)))
+        except Exception as error:  # noqa: BLE001 - a bug in one task must not end the others
+            traceback.print_exc()
+            self._say(("bug", number, f"{type(error).__name__}: {error}"))
+
+    def _ended(self, number: int, work: Coroutine[Any, Any, None], task: asyncio.Task[None]) -> None:
+        del self._tasks[number]
+        work.close()
+        # Here, since a task that is cancelled before its first step never takes it.
+        if task.cancelled():
+            self._say(("cancelled", number))
 
     async def _open(self) -> None:
         assert self._target is not None
         # Loaded while the worker starts, which takes longer.
         loading = asyncio.create_task(asyncio.to_thread(import_module, "tritonforge.backend.work"))
-        try:
-            self._tell_of(await self._target.open())
-        except TritonForgeError as error:
-            self._say(("failed", 0, portable(error)))
+        self._tell_of(await self._target.open())
         await loading
 
     async def _run(self, number: int, task: Any) -> None:
@@ -121,18 +136,10 @@ class Host:
             self._say(("event", number, event))
 
         assert self._target is not None
-        try:
-            async with self._target.session() as session:
-                self._tell_of(session)
-                result = await do(task, session, tell)
-            self._say(("done", number, result))
-        except asyncio.CancelledError:
-            self._say(("cancelled", number))
-        except TritonForgeError as error:
-            self._say(("failed", number, portable(error)))
-        except Exception as error:  # noqa: BLE001 - a bug in one task must not end the others
-            traceback.print_exc()
-            self._say(("bug", number, f"{type(error).__name__}: {error}"))
+        async with self._target.session() as session:
+            self._tell_of(session)
+            result = await do(task, session, tell)
+        self._say(("done", number, result))
 
     def _tell_of(self, session: Session) -> None:
         """Say what the target is, each time that it was opened."""
