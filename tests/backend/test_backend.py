@@ -201,6 +201,23 @@ def test_one_that_is_killed_says_so_to_whoever_waits(monkeypatch):
     asyncio.run(run())
 
 
+def test_a_listener_that_fails_ends_its_own_task_alone(monkeypatch):
+    def fails(_):
+        raise KeyError("shown wrongly")
+
+    async def run():
+        backend = await faked(monkeypatch, "say('event', message[1], Reported(''))", "say('cancelled', message[1])")
+        try:
+            with pytest.raises(KeyError, match="shown wrongly"):
+                await backend.run(Task(), fails)
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled_when_begun(backend)
+        finally:
+            await backend.close(1)
+
+    asyncio.run(run())
+
+
 def test_what_is_no_message_ends_it(monkeypatch):
     async def run():
         backend = await faked(monkeypatch, r"os.write(1, bytes(7) + b'\x03abc')")

@@ -188,8 +188,12 @@ class Backend:
         if pending is None or pending.answer.done():
             return
         match message:
-            case ("event", _, event):
-                pending.on_event(event)
+            case ("event", number, event):
+                try:
+                    pending.on_event(event)
+                except Exception as error:  # noqa: BLE001 - for whoever listens to it, not for all others
+                    pending.answer.set_exception(error)
+                    self._send(("cancel", number))
             case ("done", _, result):
                 pending.answer.set_result(result)
             case ("cancelled", _):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -48,12 +49,12 @@ from tritonforge.workload.index import Way, WorkspaceIndex
 
 _stores: dict[Path, Store] = {}
 _indices: dict[Path, WorkspaceIndex] = {}
+_opening = threading.Lock()  # tasks open them in threads, beside each other
 
 
 async def do(task: Any, session: Session, tell: Tell) -> Any:
     """Do a task on an open target, and return what it ends with; see `tasks`."""
-    work = _WORK[type(task)]
-    return await work(task, session, tell)
+    return await _WORK[type(task)](task, session, tell)
 
 
 async def _profile(task: Profile, session: Session, tell: Tell) -> KernelFacts:
@@ -180,15 +181,17 @@ async def _workload(source: Source, tell: Tell, *, allow_run: bool = False) -> F
 
 
 def _store(root: Path) -> Store:
-    if root not in _stores:
-        _stores[root] = open_store(root)
-    return _stores[root]
+    with _opening:
+        if root not in _stores:
+            _stores[root] = open_store(root)
+        return _stores[root]
 
 
 def close_stores() -> None:
     """Let go of what tasks have kept open."""
-    while _stores:
-        _stores.popitem()[1].close()
+    with _opening:
+        while _stores:
+            _stores.popitem()[1].close()
 
 
 def _recording(file: str, entry: RunnableEntry) -> Reported:
