@@ -42,17 +42,19 @@ def block_of(program) -> int:
 class PretendedGpu:
     """Answers `Time` from a table; `log` holds what was asked: (job, block) for each program of a job."""
 
-    def __init__(self, worker, times, *, lost_after=None, held=None):
+    def __init__(self, worker, times, *, lost_after=None, lost_at=None, held=None):
         self.worker, self.hello = worker, worker.hello
         self.held, self._measuring = held, asyncio.Event()
         self.times, self.log = times, []
-        self.lost_after = lost_after
+        self.lost_after, self.lost_at = lost_after, lost_at
         self.ended = False
         self._launches = {}
 
     async def run(self, request, **options):
         if isinstance(request, Compile):
             self.log.append(("Compile", block_of(request.program)))
+            if block_of(request.program) == self.lost_at:
+                raise TargetUnreachable("The connection is gone.", "Try again.")
             if block_of(request.program) == self.held:  # until something else is measured
                 await asyncio.wait_for(self._measuring.wait(), 120)
         if not isinstance(request, Time):
@@ -150,6 +152,7 @@ class Target:
         times=table,
         sizes=(16777259,),
         lost_after=None,
+        lost_at=None,
         held=None,
         **options,
     ):
@@ -161,7 +164,7 @@ class Target:
         )
         subject = Subject(str(folder), FILE, text, kernel, calls)
         gpu = GpuInfo("NVIDIA H200", "sm_90", 132, 150 << 30, "580.159.04")
-        worker = PretendedGpu(self._session.worker, times, lost_after=lost_after, held=held)
+        worker = PretendedGpu(self._session.worker, times, lost_after=lost_after, lost_at=lost_at, held=held)
         described = dataclasses.replace(self._session.described, gpus=(gpu,))
         session = dataclasses.replace(self._session, worker=worker, described=described, measures=True)
 

@@ -71,6 +71,13 @@ def test_a_search_that_was_killed_goes_on_where_it_was_and_the_next_one_is_answe
     assert anew.best.trial.candidate.title == "BLOCK_SIZE=2048"
 
 
+def test_a_connection_that_is_lost_while_versions_compile_beside_each_other_is_said_as_any_other(
+    fresh_examples, search
+):
+    lost, _ = search(fresh_examples(), PretendedGate(), lost_at=512)
+    assert isinstance(lost, TargetUnreachable)
+
+
 def test_after_a_lost_connection_what_was_measured_is_not_measured_again(fresh_examples, search):
     folder = fresh_examples()
     lost, target = search(folder, PretendedGate(), lost_after=2)

@@ -76,6 +76,9 @@ async def compile_all(
     """Compile attempts in as many lanes as the worker has; drop those that do not compile.
 
     `on_done` is told of each, dropped or not.
+
+    Raises:
+        TargetUnreachable: when the worker is gone.
     """
     done = 0
     stop_at = search.left_s * (1 - COMPILE_SHARE)
@@ -89,9 +92,12 @@ async def compile_all(
             search.say("compile", attempt.candidate.title, done, len(attempts))
             on_done(attempt)
 
-    async with asyncio.TaskGroup() as group:
-        for attempt in attempts:
-            group.create_task(one(attempt))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for attempt in attempts:
+                group.create_task(one(attempt))
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None  # all of them say the same: the worker is gone
 
 
 async def _compile(search: Search, attempt: Attempt, stop_at: float) -> None:
