@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -9,9 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from optimize_pretended import FILE, PretendedGate
+from optimize_pretended import FILE, PretendedGate, table
 
 from tritonforge.domain.errors import TargetUnreachable
+from tritonforge.domain.messages import Failure
+from tritonforge.jobs import JobError
 from tritonforge.store import open_store
 
 pytest.importorskip("triton", reason="needs torch and triton in this environment")
@@ -94,3 +97,18 @@ def test_after_a_lost_connection_what_was_measured_is_not_measured_again(fresh_e
     assert anew.best.trial.candidate.title == "BLOCK_SIZE=1024"
     assert sorted(set(target.blocks("Time"))) == [64, 128, 256, 512, 1024, 2048]
     assert gate.judged == [1024], "again is again"
+
+
+def test_where_the_machine_failed_the_search_ends_well_and_its_answer_is_not_kept(fresh_examples, search):
+    folder, timed = fresh_examples(), itertools.count()
+
+    def full(text, block, call):
+        if next(timed):
+            raise JobError(Failure("memory", "The memory of the GPU is full."))
+        return table(text, block, call)
+
+    result, _ = search(folder, PretendedGate(), blocks=(1024,), times=full)
+    assert {trial.reason for trial in result.trials} == {"The memory of the GPU is full."}
+    assert result.baseline_us
+    result, _ = search(folder, PretendedGate(), blocks=(1024,))
+    assert result.best.trial.candidate.title == "BLOCK_SIZE=1024"

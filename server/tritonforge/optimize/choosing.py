@@ -221,8 +221,11 @@ async def _timed(
 
 def settle(search: Search, attempt: Attempt, before: Samples, after: Samples) -> None:
     """Take over what was measured of `attempt` and, in the same rounds, of the original."""
-    if before.error or after.error:
-        search.drop(attempt, after.error or before.error or "", "failed" if after.error else "unfinished")
+    if after.error:
+        search.drop(attempt, after.error, "failed")
+        return
+    if before.error:
+        search.fail(attempt, before.error)
         return
     after, _ = charged(before, after)
     attempt.settle(after, search.judge)

@@ -109,7 +109,7 @@ async def optimize(
         task.uncancel()
         reason = INTERRUPTED
     result = search.result(reason)
-    if remembered is not None:
+    if remembered is not None and not search.disturbed:
         remembered.keep_answer(options, result)
     return result
 

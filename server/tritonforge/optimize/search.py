@@ -172,6 +172,8 @@ class Search:
     """Which config of the original's autotuner is predicted to be its fastest; 0 where its times are measured."""
     memory: Memory | None = None
     """What earlier runs found out, where anything is kept between runs."""
+    disturbed: bool = False
+    """Whether something failed that may not fail another time: then the result is no answer to be kept."""
 
     @property
     def measured(self) -> bool:
@@ -290,6 +292,11 @@ class Search:
         trial = self.trial(attempt, reason=reason)
         attempt.trial = dataclasses.replace(trial, at_s=attempt.timed_s or trial.at_s)
         self.remember(attempt, outcome)
+
+    def fail(self, attempt: Attempt, reason: str) -> None:
+        """Give up on `attempt` for what may be the machine's doing: a limit that was reached, a process that died."""
+        self.disturbed = True
+        self.drop(attempt, reason)
 
     def remember(self, attempt: Attempt, outcome: Outcome) -> None:
         """Keep what is known of `attempt` for a later run."""

@@ -121,8 +121,10 @@ async def _compile(search: Search, attempt: Attempt, stop_at: float) -> None:
                 earlier=search.memory.compiled if search.memory else None,
             )
     except JobError as error:
-        lasting = error.kind in {"user-error", "compile-error"}
-        search.drop(attempt, error.failure.message, "compile-error" if lasting else "unfinished")
+        if error.kind in {"user-error", "compile-error"}:
+            search.drop(attempt, error.failure.message, "compile-error")
+        else:
+            search.fail(attempt, error.failure.message)
         return
     except TimeoutError:
         if not limit.expired():
@@ -148,28 +150,33 @@ async def time_side_by_side(
     """Measure the original and `attempts` interleaved; returns their samples, the original's first.
 
     `whole`: measure whole calls, too, with all that their host code has the GPU do; `fresh`: in a new process;
-    `beside`: while others compile.
+    `beside`: while others compile. Where the original cannot be timed any more, its samples say why.
 
     Raises:
         BudgetSpent: when the budget ends before.
+        JobError: when the original alone cannot be timed.
     """
     kernel = search.subject.kernel
-    results, notes = await search.within(
-        measure(
-            search.session.worker,
-            [search.subject.program(), *(search.program(attempt) for attempt in attempts)],
-            search.subject.calls,
-            kernel=kernel.name,
-            identify=lambda recorded: to_launch(kernel, recorded).id,
-            samples=samples,
-            budget_s=max(5.0, min(20.0, search.left_s)),
-            whole=whole,
-            fresh=fresh,
-            beside=beside,
-        ),
-        # What the original takes is asked first, and without it there is nothing to tell.
-        least_s=ORIGINAL_S if not attempts else 0.0,
+    work = measure(
+        search.session.worker,
+        [search.subject.program(), *(search.program(attempt) for attempt in attempts)],
+        search.subject.calls,
+        kernel=kernel.name,
+        identify=lambda recorded: to_launch(kernel, recorded).id,
+        samples=samples,
+        budget_s=max(5.0, min(20.0, search.left_s)),
+        whole=whole,
+        fresh=fresh,
+        beside=beside,
     )
+    try:
+        # What the original takes is asked first, and without it there is nothing to tell.
+        results, notes = await search.within(work, least_s=ORIGINAL_S if not attempts else 0.0)
+    except JobError as error:
+        if not attempts:
+            raise
+        # It could be timed before: whatever has happened to the machine must not cost what was found so far.
+        return Samples(error=error.failure.message), *(Samples() for _ in attempts)
     search.note(*notes)
     counts = {one.launch.id: one.launch.count for one in search.original.assessed}
     return tuple(dataclasses.replace(one, counts=counts) for one in results)
@@ -236,7 +243,7 @@ async def pass_gate(search: Search, gate: Gate, attempt: Attempt) -> bool:
         try:
             checked = await search.within(gate.check(search.program(attempt), tile=tile))
         except JobError as error:
-            search.drop(attempt, f"could not be verified: {error.failure.message}")
+            search.fail(attempt, f"could not be verified: {error.failure.message}")
             return False
         except BudgetSpent:
             search.drop(attempt, NOT_FINISHED)
@@ -247,6 +254,7 @@ async def pass_gate(search: Search, gate: Gate, attempt: Attempt) -> bool:
     attempt.trial = dataclasses.replace(trial, verdict=verdict, accepted=verdict.accepted)
     # What ran out of time or memory may have done so because the machine was busy.
     lasting = not verdict.reason.startswith(_NOT_RUN)
+    search.disturbed |= not lasting
     search.remember(attempt, "verified" if verdict.accepted else "refused" if lasting else "unfinished")
     return verdict.accepted
 
@@ -286,6 +294,7 @@ async def confirm(search: Search, attempt: Attempt) -> Suggestion | None:
         return None
     if before.error or after.error:
         error = before.error or after.error
+        search.disturbed = True
         search.note(f"The winner could not be timed again: {error}")
         attempt.trial = dataclasses.replace(trial, accepted=False, reason=f"could not be timed again: {error}")
         return None
