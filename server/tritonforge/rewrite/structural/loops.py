@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from tritonforge.rewrite.structural.calls import argument, grouped, integer, name_of
+from tritonforge.rewrite.structural.calls import argument, grouped, integer, name_of, value_of
 from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
 
 ROUND = "_round"
@@ -122,6 +122,37 @@ def sets(node: cst.CSTNode) -> set[str]:
             targets = [one.target]
         out |= {n.value for t in targets for n in (t, *nodes_of(t)) if isinstance(n, cst.Name)}
     return out
+
+
+def begins_at_zero(text: KernelText, name: str, span: Span) -> bool:
+    """Tell whether one plain statement in front of a loop sets a sum to zero, and nothing else touches it there.
+
+    What the zeros are made of is not set in the kernel, so that they can be made further up.
+    """
+    touching = [s for s in text.function.body.body[: span.place] if name in names_in(s)]
+    line = touching[0] if len(touching) == 1 else None
+    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+    if not isinstance(small, cst.Assign) or code(small.targets[0].target) != name or len(small.targets) != 1:
+        return False
+    value: cst.BaseExpression | None = small.value
+    if names_in(small.value) & sets(text.function.body):
+        return False
+    if name_of(small.value, text.tl) == "zeros":
+        return True
+    if isinstance(small.value, cst.Call) and name_of(small.value, text.tl) == "full":
+        value = value_of(small.value, "full", "value")
+    return isinstance(value, cst.Float | cst.Integer) and float(value.evaluated_value) == 0
+
+
+def changes_bounds(span: Span, statements: Iterable[cst.CSTNode]) -> bool:
+    """Tell whether statements set what the bounds of a loop are made of."""
+    bounds = {n for words in span.header for n in names_in(cst.parse_expression(words))}
+    return any(bounds & sets(one) for one in statements)
+
+
+def has_effect(node: cst.CSTNode, tl: str) -> bool:
+    """Tell whether a statement stores something, by atomics too."""
+    return any((name_of(n, tl) or "").startswith(("store", "atomic_")) for n in nodes_of(node))
 
 
 def read_first(statements: Sequence[cst.CSTNode], names: Iterable[str]) -> set[str]:

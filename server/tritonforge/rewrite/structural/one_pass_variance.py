@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from tritonforge.domain.finding import BottleneckClass
+from tritonforge.domain.launch import Tensor
 from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural.calls import name_of, value_of
 from tritonforge.rewrite.structural.flow import Shape, flow_of
@@ -32,6 +33,9 @@ from tritonforge.rewrite.structural.loops import (
     Span,
     Spelled,
     bare,
+    begins_at_zero,
+    changes_bounds,
+    has_effect,
     names_in,
     read_first,
     reads,
@@ -172,11 +176,15 @@ def _check(text: KernelText, pair: _Pair) -> Shape:
     for statement in between:
         if not isinstance(statement, cst.SimpleStatementLine):
             raise Refused("something is decided between the mean and the variance")
-        for node in nodes_of(statement):
-            if (name_of(node, text.tl) or "").startswith(("store", "atomic_")):
-                raise Refused("something is stored between the mean and the variance")
-    if any(squares.name in names_in(s) and squares.name not in sets(s) for s in between):
-        raise Refused(f"{squares.name} is read before it is summed up")
+        if has_effect(statement, text.tl):
+            raise Refused("something is stored between the mean and the variance")
+    for one in (total, squares):
+        if not begins_at_zero(text, one.name, one.span):
+            raise Refused(f"{one.name} does not plainly begin at zero")
+    if changes_bounds(total.span, (total.span.node, *between)):
+        raise Refused("the two loops end at different elements")
+    if has_effect(squares.span.node.body, text.tl):
+        raise Refused("the loop that sums up squares stores something, too")
     late = read_first(text.function.body.body[squares.span.place + 1 :], sets(squares.span.node) - {squares.name})
     if late:
         raise Refused(f"{min(late)} of the last round is read behind the loop")
@@ -216,7 +224,10 @@ def _check_columns(text: KernelText, span: Span, mask: str) -> None:
     words = outside.words(cst.parse_expression(mask)).replace("(", "").replace(")", "")
     lanes = re.escape(f"{text.tl}.arange0,{span.step}")
     place = rf"(?:{ROUND}\+{lanes}|{lanes}\+{ROUND})(?:\[None,:\])?<{re.escape(span.stop)}(?:&|$)"
-    if not re.search(place, words):
+    # Another term may leave out rows, but no columns: every lane is counted up to N.
+    found = re.search(place, words)
+    rest = words[: found.start()] + words[found.end() :] if found is not None else words
+    if found is None or ROUND in rest or re.search(lanes, rest):
         raise Refused(f"the mask {mask.replace(ROUND, span.variable)} is not that of columns below {span.stop}")
 
 
@@ -320,7 +331,8 @@ def _loop(text: KernelText, pair: _Pair, fresh: _Names, sums: tuple[str, str]) -
     seen, apart = fresh("seen", "rounds", "before"), fresh("apart", "difference", f"{squares.name}_apart")
     fresh.taken.discard(apart)  # behind the loop it has the same meaning
     steps.append(f"{seen} = {span.variable} // {span.step}" if span.step != "1" else f"{seen} = {span.variable}")
-    steps.append(f"{apart} = ({seen} + 1) * {x} - {lanes}")
+    wide = f"{x}.to({tl}.float32)" if _is_half(text, total.whole) else x
+    steps.append(f"{apart} = ({seen} + 1) * {wide} - {lanes}")
     share = f"{apart} * {apart} / {tl}.maximum({seen} * ({seen} + 1.0), 1.0)"
     mask = _mask_of(text, total)
     steps.append(f"{apart_lanes} += {tl}.where({mask}, {share}, 0.0)" if mask else f"{apart_lanes} += {share}")
@@ -329,6 +341,17 @@ def _loop(text: KernelText, pair: _Pair, fresh: _Names, sums: tuple[str, str]) -
     place = 1 if len(steps) == 5 else 0
     parsed[place] = parsed[place].with_changes(trailing_whitespace=last.trailing_whitespace)
     return span.node.with_changes(body=span.node.body.with_changes(body=[*lines[:-1], *parsed]))
+
+
+def _is_half(text: KernelText, whole: cst.BaseExpression) -> bool:
+    """Tell whether elements are added up in half precision, in which products with counts leave its range."""
+    tensors = {n: v for n, v in text.launch.problem.arguments if isinstance(v, Tensor)}
+    named = {*names_in(whole)}
+    for node in nodes_of(text.function):
+        if isinstance(node, cst.Assign) and named & sets(node):
+            named |= names_in(node.value)
+    half = any(n in tensors and tensors[n].dtype in {"float16", "bfloat16"} for n in named)
+    return half and "float32" not in code(whole)
 
 
 def _mask_of(text: KernelText, total: _Sum) -> str:

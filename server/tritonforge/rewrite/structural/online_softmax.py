@@ -30,6 +30,9 @@ from tritonforge.rewrite.structural.loops import (
     Span,
     Spelled,
     bare,
+    begins_at_zero,
+    changes_bounds,
+    has_effect,
     names_in,
     read_first,
     reads,
@@ -44,12 +47,16 @@ _INFINITY = 'float("-inf")'
 
 @dataclass(frozen=True)
 class _Maximum:
-    """The first loop: `name` is the maximum, `of` what it is taken of, `lanes` whether every lane keeps its own."""
+    """The first loop: `name` is the maximum, `of` what it is taken of, `lanes` whether every lane keeps its own.
+
+    `axis` is what a tile's maximum is taken along, as text.
+    """
 
     span: Span
     name: str
     of: cst.BaseExpression
     lanes: bool
+    axis: str
     spelled: Spelled
 
 
@@ -101,14 +108,16 @@ def _maximum(text: KernelText, span: Span) -> _Maximum | None:
         if not isinstance(statement, cst.Assign) or reads(statement.value, name):
             return None
         spelled.take(statement)
-    lanes = name_of(term, text.tl) != "max"
+    lanes, axis = name_of(term, text.tl) != "max", ""
     of = term
     if not lanes:
         assert isinstance(term, cst.Call)
+        given = value_of(term, "max", "axis")
+        axis = code(given) if given is not None else ""
         if argument(term, "max", "return_indices") is not None:
             return None
         of = term.args[0].value
-    return _Maximum(span, name, of, lanes, spelled)
+    return _Maximum(span, name, of, lanes, axis, spelled)
 
 
 def _total(text: KernelText, maximum: _Maximum, span: Span) -> _Sum | None:
@@ -161,8 +170,15 @@ def _total(text: KernelText, maximum: _Maximum, span: Span) -> _Sum | None:
     between = text.function.body.body[maximum.span.place + 1 : span.place]
     if not isinstance(centre, cst.Name) or not _is_maximum(text, maximum, centre.value, between):
         return None
-    if any(not isinstance(s, cst.Assign | cst.AugAssign) for s in statements):
+    others = [s for s in statements if s is not steps[0][0]]
+    if any(not isinstance(s, cst.Assign) or name in sets(s) or has_effect(s, text.tl) for s in others):
         raise Refused("the loop that sums up exponentials does something else, too")
+    if not begins_at_zero(text, name, span):
+        raise Refused(f"{name} does not plainly begin at zero")
+    if not lanes and not maximum.lanes and axis != maximum.axis:
+        raise Refused("the maximum and the sum are taken along different axes")
+    if changes_bounds(span, (maximum.span.node, *between)):
+        raise Refused("the two loops end at different elements")
     if any(not isinstance(s, cst.SimpleStatementLine) or _has_effect(text, s) for s in between):
         raise Refused("something is stored or decided between the maximum and the sum")
     left = inner.left
@@ -173,6 +189,8 @@ def _total(text: KernelText, maximum: _Maximum, span: Span) -> _Sum | None:
     if not (same if only else plain.words(summed) == plain.words(taken)):
         raise Refused("the maximum is not taken of the very elements whose exponentials are summed up")
     set_between = {n for s in between for n in sets(s)} - {name}
+    if maximum.name in set_between:
+        raise Refused(f"{maximum.name} is set again between the maximum and the sum")
     if set_between & names_in(left):
         raise Refused("what is summed up depends on the maximum in another way, too")
     if maximum.lanes and not lanes:
@@ -181,8 +199,6 @@ def _total(text: KernelText, maximum: _Maximum, span: Span) -> _Sum | None:
     late = read_first(after, sets(span.node) - {name})
     if late:
         raise Refused(f"{min(late)} of the last round is read behind the loop")
-    if any(name in names_in(s) and name not in sets(s) for s in between):
-        raise Refused(f"{name} is read before it is summed up")
     return _Sum(span, name, code(whole.func), centre.value, suffix, scale, lanes, axis)
 
 
