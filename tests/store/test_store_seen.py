@@ -36,3 +36,13 @@ def test_kernels_with_recorded_calls_are_told_from_others(tmp_path):
     with open_store(tmp_path) as store:
         store.put_calls("a/k.py", "A.k", code_hash="", site_hashes=(), calls=(), origin="main")
         assert store.subjects_with_calls() == {("a/k.py", "A.k")}
+
+
+def test_calls_of_a_file_whose_name_is_no_text_are_kept_like_any_others(tmp_path):
+    file = "a\udcff.py"
+    with open_store(tmp_path) as store:
+        store.put_calls(file, "k", code_hash="", site_hashes=(), calls=(), origin=f"run:{file}::main")
+        assert store.kernels_with_calls(file) == ("k",)
+        assert [one.origin for one in store.calls_for(file, "k")] == [f"run:{file}::main"]
+        store.forget_calls(file, "k", f"run:{file}::main")
+        assert store.calls_for(file, "k") == ()

@@ -92,7 +92,7 @@ class Database:
             connection.execute(
                 "INSERT OR REPLACE INTO entry (kind, key, part, written_at, used_at, size, value)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (kind, storable(key), part, now, now, len(value), value),
+                (kind, storable(key), storable(part), now, now, len(value), value),
             )
             self._unchecked += len(value)
             if self._unchecked > self._max_bytes // 16:
@@ -109,18 +109,19 @@ class Database:
                 connection.execute("DELETE FROM entry WHERE kind = ? AND key = ?", (kind, storable(key)))
             else:
                 connection.execute(
-                    "DELETE FROM entry WHERE kind = ? AND key = ? AND part = ?", (kind, storable(key), part)
+                    "DELETE FROM entry WHERE kind = ? AND key = ? AND part = ?",
+                    (kind, storable(key), storable(part)),
                 )
 
         self._run(remove, None)
 
     def keys(self, kind: str, prefix: str = "") -> list[str]:
-        """Return the keys of `kind` that begin with `prefix`, sorted."""
+        """Return the keys of `kind` that begin with `prefix`, sorted, each as it is held (`storable`)."""
 
         def read(connection: sqlite3.Connection) -> list[str]:
             rows = connection.execute(
                 "SELECT DISTINCT key FROM entry WHERE kind = ? AND substr(key, 1, ?) = ? ORDER BY key",
-                (kind, len(prefix), prefix),
+                (kind, len(storable(prefix)), storable(prefix)),
             )
             return [key for (key,) in rows]
 

@@ -23,7 +23,7 @@ from tritonforge.domain.launch import Call, RecordedLaunch
 from tritonforge.domain.profile import Ceilings, Profile
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.domain.target import WorkerInfo
-from tritonforge.store.database import Database
+from tritonforge.store.database import Database, storable
 from tritonforge.store.keys import ceilings_key, content_key
 from tritonforge.store.place import FILE, cache_folder, workspace_folder
 from tritonforge.store.seen import Seen, preferred
@@ -121,7 +121,7 @@ class Store:
 
     def kernels_with_calls(self, file: str) -> tuple[str, ...]:
         """Return the qualified names of the kernels of `file` for which calls are recorded."""
-        prefix = _subject(file, "")
+        prefix = storable(_subject(file, ""))
         return tuple(key.removeprefix(prefix) for key in self._database.keys(_CALLS, prefix))
 
     def subjects_with_calls(self) -> frozenset[tuple[str, str]]:
