@@ -30,7 +30,7 @@ from tritonforge.rewrite.structural.flow import Flow, Shape, flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.host import Host
 from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
-from tritonforge.rewrite.structural.loops import Span, spans_of
+from tritonforge.rewrite.structural.loops import Span, sets, spans_of
 from tritonforge.rewrite.structural.parameters import with_parameter
 from tritonforge.rewrite.structural.workspace import Workspace, new_axis, stages
 
@@ -137,7 +137,7 @@ def _check(text: KernelText, span: Span) -> None:
             break
         for node in (statement, *nodes_of(statement)):
             called = name_of(node, text.tl) or ""
-            if called.startswith("atomic_") or called == "store":
+            if called.startswith("atomic_") or called == "store" or _is_helper_for_its_effect(text, node):
                 raise Refused("something is stored before the loop")
             if isinstance(node, cst.Return):
                 raise Refused("some programs end before the loop")
@@ -146,21 +146,27 @@ def _check(text: KernelText, span: Span) -> None:
             raise Refused("the kernel asks for the number of its programs")
 
 
+def _is_helper_for_its_effect(text: KernelText, node: cst.CSTNode) -> bool:
+    """Tell whether a statement calls a helper and nothing becomes of the result."""
+    return isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and name_of(node.value, text.tl) is None
+
+
 def _has_dot(text: KernelText, span: Span) -> bool:
     return any(name_of(n, text.tl) == "dot" for n in nodes_of(span.node))
 
 
 def _adds_already(text: KernelText, flow: Flow, span: Span, carrying: Carrying) -> bool:
     """Tell whether programs add what the loop comes to with atomics, several of them to each place."""
-    (*rest,) = text.function.body.body[span.place + 1 :]
+    rest = text.function.body.body[span.place + 1 :]
+    behind = [n for s in rest for n in nodes_of(s)]
     effects = [
-        n
-        for s in rest
-        for n in nodes_of(s)
-        if isinstance(n, cst.Call) and (name_of(n, text.tl) or "").startswith(("store", "atomic_"))
+        n for n in behind if isinstance(n, cst.Call) and (name_of(n, text.tl) or "").startswith(("store", "atomic_"))
     ]
     names = {r.name for r in carrying.results if r.kind == "sum"}
     if not effects or len(names) != len(carrying.results):
+        return False
+    # What is done to a sum before it is added would be done to every part of it.
+    if any(names & sets(s) for s in rest) or any(_is_helper_for_its_effect(text, n) for n in behind):
         return False
     for call in effects:
         value = value_of(call, "atomic_add", "val") if name_of(call, text.tl) == "atomic_add" else None

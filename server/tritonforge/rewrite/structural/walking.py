@@ -208,10 +208,19 @@ def program_ids(text: KernelText, axes: set[int]) -> list[tuple[cst.Call, int]]:
     """Return the calls that ask for a program id of `axes`.
 
     Raises:
-        Refused: one asks for a computed axis, or the kernel asks how many programs there are.
+        Refused: one asks for a computed axis, a helper asks, or the kernel asks how many programs there are.
     """
+    for helper in text.kernel.helpers:
+        place = helper.range
+        lines = text.text.splitlines()[place.start.line - 1 : place.end.line] if place is not None else []
+        if any("program_id(" in line or "num_programs(" in line for line in lines):
+            raise Refused(f"{helper.name}, which the kernel calls, asks for a program id of its own")
+    return _ids_in(text, text.function, axes)
+
+
+def _ids_in(text: KernelText, within: cst.CSTNode, axes: set[int]) -> list[tuple[cst.Call, int]]:
     found = []
-    for node in nodes_of(text.function):
+    for node in nodes_of(within):
         called = name_of(node, text.tl)
         if not isinstance(node, cst.Call) or called not in {"program_id", "num_programs"}:
             continue
@@ -230,13 +239,9 @@ def in_loop(
 ) -> list[cst.BaseStatement]:
     """Return statements with other words in the place of program ids (`ids`: axis → words)."""
     out: list[cst.BaseStatement] = []
-    calls = program_ids(text, set(ids))
     for statement in statements:
         made: list[tuple[cst.CSTNode, Replacement]] = []
-        inside = {id(n) for n in nodes_of(statement)}
-        for call, axis in calls:
-            if id(call) not in inside:
-                continue
+        for call, axis in _ids_in(text, statement, set(ids)):
             cast = next(
                 (
                     n
