@@ -243,6 +243,16 @@ asyncio.run(main())
 """
 
 
+def test_input_that_is_no_message_ends_it_and_is_in_the_log():
+    program = client_module._PROGRAM.format(path=[part for part in sys.path if part])
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-P", "-c", program], **pipes) as process:
+        process.stdin.write(bytes(7) + b"\x03abc")
+        process.stdin.flush()
+        process.wait(60)  # its input is open all the while
+        assert b"UnpicklingError" in process.stderr.read()
+
+
 def test_it_ends_when_its_server_is_killed():
     server = subprocess.Popen([sys.executable, "-c", STARTED], stdout=subprocess.PIPE)
     pid = int(server.stdout.readline())

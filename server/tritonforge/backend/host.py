@@ -54,10 +54,12 @@ async def _serve(own: int) -> None:
         # A thread, since not every kind of input can be waited for by the loop; and it sees the end of the input even
         # while the loop is held up.
         unpacker = Unpacker()
-        with contextlib.suppress(OSError, RuntimeError):
+        try:
             while data := os.read(0, _READ):
                 for message in unpacker.feed(data):
                     loop.call_soon_threadsafe(host.take, message)
+        except Exception:  # noqa: BLE001 - of a server whose installation was replaced meanwhile, for one
+            _log.exception("the input cannot be read")
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(ended.set)
         time.sleep(_LINGER_S)
