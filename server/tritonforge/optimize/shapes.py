@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tritonforge.domain.source import apply_edits
 from tritonforge.optimize.across_sources import autotune_list, values_of
 from tritonforge.optimize.search import SEEN_SLOWER, Attempt, Search
-from tritonforge.optimize.steps import compile_all
+from tritonforge.optimize.steps import compile_all, recall
 from tritonforge.profiling.measuring import Samples
 from tritonforge.profiling.statistics import summarise
 from tritonforge.rewrite import Refusal
@@ -81,7 +81,9 @@ async def _listed(search: Search, distinct: Sequence[Attempt], winners: Sequence
     if text in search.attempts:
         return None
     search.attempts[text] = attempt = Attempt(made, text)
-    await compile_all(search, [attempt])
+    recall(search, attempt)
+    if not attempt.decided:
+        await compile_all(search, [attempt])
     if attempt.decided or len(attempt.assessed) != len(winners):
         return None if attempt.decided else attempt
     # It was compiled with its first configuration, and runs with its best.
