@@ -5,13 +5,15 @@ in 64 bits as block pointers compute it, with a mask for each axis that `boundar
 offsets. Nothing makes block pointers out of plain ones: later versions of Triton do not have them.
 
 Preconditions: every block pointer is made by a call that is written out and held by a name; it is loaded, stored,
-advanced and nothing else; the file has `tl`.
+advanced and nothing else, and what it is made of is not set again; the file has `tl`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 
@@ -20,6 +22,7 @@ from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural.calls import elements, grouped, integer, name_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.kernel_text import KernelText, Replacement, code, nodes_of, replaced
+from tritonforge.rewrite.structural.loops import names_in, sets
 
 _MADE = ("base", "shape", "strides", "offsets", "block_shape", "order")
 _LOADED = (
@@ -34,6 +37,9 @@ _LOADED = (
 )
 _STORED = ("pointer", "value", "mask", "boundary_check", "cache_modifier", "eviction_policy")
 _FILLED = {'"zero"': "0.0", "'zero'": "0.0", '"nan"': 'float("nan")', "'nan'": 'float("nan")', "": "0.0"}
+_Pairs = list[tuple[cst.BaseExpression, cst.BaseExpression | None]]
+_DEEPEST = 8
+"""Variables that an offset is followed through."""
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.FloorDivide, cst.Modulo)
 
 
@@ -51,14 +57,17 @@ class PlainPointers:
 
 @dataclass(frozen=True)
 class _Block:
-    """One block pointer: the text of its parts, axis by axis, and the names of its offsets."""
+    """One block pointer: the text of its parts, axis by axis, and the names of its offsets.
+
+    `negative` says for every axis whether its offsets may be below 0.
+    """
 
     base: str
     shape: tuple[str, ...]
     strides: tuple[str, ...]
     extents: tuple[str, ...]
     names: tuple[str, ...]
-    may_be_negative: bool
+    negative: tuple[bool, ...]
 
 
 class _Blocks:
@@ -118,10 +127,11 @@ class _Blocks:
         shape, _, offsets, extents = ([code(_summand(one)) for one in part or ()] for part in listed)
         strides = [code(grouped(one)) for one in listed[1] or ()]
         names = self.names(target.value, rank)
-        negative = any("-" in one for one in offsets)
+        negative = tuple(not self.is_positive(one) for one in listed[2] or ())
         self.blocks[target.value] = _Block(
             code(_summand(given["base"])), tuple(shape), tuple(strides), tuple(extents), names, negative
         )
+        self.check_kept(line, target.value, [given["base"], *(listed[0] or ()), *(listed[1] or ())])
         self.seen.add(id(target))
         rows = []
         for name, offset, extent in zip(names, offsets, extents, strict=True):
@@ -130,6 +140,18 @@ class _Blocks:
         rows[0] = rows[0].with_changes(leading_lines=line.leading_lines)
         rows[-1] = rows[-1].with_changes(trailing_whitespace=line.trailing_whitespace)
         self.made.append((line, cst.FlattenSentinel(rows)))
+
+    def check_kept(self, line: cst.SimpleStatementLine, pointer: str, parts: Sequence[cst.BaseExpression]) -> None:
+        """Check that a base, lengths and strides are still the same where the block is accessed.
+
+        Raises:
+            Refused: one of them is set again behind the line that makes the block pointer.
+        """
+        statements = [n for n in nodes_of(self.text.function) if isinstance(n, cst.SimpleStatementLine | cst.For)]
+        later = statements[statements.index(line) + 1 :]
+        again = {n for part in parts for n in names_in(part)} & {n for one in later for n in sets(one)}
+        if again:
+            raise Refused(f"{min(again)}, which the block pointer {pointer} is made of, is set again")
 
     def names(self, pointer: str, rank: int) -> tuple[str, ...]:
         """Return names for the offsets along each axis."""
@@ -153,10 +175,8 @@ class _Blocks:
         if not isinstance(source, cst.Name) or source.value != target.value:
             raise Refused(f"the block pointer {target.value} is made of another one")
         self.seen |= {id(source), id(target)}
-        if any(code(one).startswith("-") or " - " in code(one) for one in steps):
-            self.blocks[target.value] = _Block(
-                block.base, block.shape, block.strides, block.extents, block.names, may_be_negative=True
-            )
+        negative = tuple(n or not self.is_positive(s) for n, s in zip(block.negative, steps, strict=True))
+        self.blocks[target.value] = dataclasses.replace(block, negative=negative)
         pairs = [(n, s) for n, s in zip(block.names, steps, strict=True) if integer(s) != 0]
         rows = [_line(f"{name} += {code(step)}") for name, step in pairs]
         if not rows:
@@ -165,6 +185,57 @@ class _Blocks:
         rows[0] = rows[0].with_changes(leading_lines=line.leading_lines)
         rows[-1] = rows[-1].with_changes(trailing_whitespace=line.trailing_whitespace)
         self.made.append((line, cst.FlattenSentinel(rows)))
+
+    def is_positive(self, node: cst.BaseExpression, depth: int = 0) -> bool:
+        """Tell whether an offset is known to be no less than 0, as places of programs and rounds are.
+
+        Sums, products and quotients of such are; of `a // b` and `a % b` Triton takes the sign of `a`, where `b` is a
+        number of things.
+        """
+        if isinstance(node, cst.Integer):
+            return True
+        if isinstance(node, cst.BinaryOperation):
+            if isinstance(node.operator, cst.Add | cst.Multiply):
+                return self.is_positive(node.left, depth) and self.is_positive(node.right, depth)
+            whole = isinstance(node.operator, cst.FloorDivide | cst.Modulo)
+            return whole and self.is_positive(node.left, depth)
+        if isinstance(node, cst.Call):
+            method = isinstance(node.func, cst.Attribute) and node.func.attr.value == "to"
+            if method and isinstance(node.func, cst.Attribute):
+                return self.is_positive(node.func.value, depth)
+            return name_of(node, self.tl) in {"program_id", "num_programs", "cdiv"}
+        if not isinstance(node, cst.Name) or depth > _DEEPEST:
+            return False
+        parameter = self.text.kernel.parameter(node.value)
+        if parameter is not None:
+            return parameter.constexpr and node.value not in self.values
+        values = self.values.get(node.value, [])
+        return bool(values) and all(v is not None and self.is_positive(v, depth + 1) for v in values)
+
+    @cached_property
+    def values(self) -> dict[str, list[cst.BaseExpression | None]]:
+        """What the kernel's variables are set to; None where that is not written out."""
+        found: dict[str, list[cst.BaseExpression | None]] = {}
+        for node in nodes_of(self.text.function.body):
+            if isinstance(node, cst.For):
+                bounds = node.iter.args if isinstance(node.iter, cst.Call) else ()
+                parts = [a.value for a in bounds if a.keyword is None]
+                begin = cst.Integer("0") if len(parts) == 1 else parts[0] if parts else None
+                step = parts[2] if len(parts) > 2 else cst.Integer("1")
+                parameter = self.text.kernel.parameter(code(step))
+                up = isinstance(step, cst.Integer) or (parameter is not None and parameter.constexpr)
+                pairs: _Pairs = [(node.target, begin if up else None)]
+            elif isinstance(node, cst.Assign):
+                pairs = [pair for t in node.targets for pair in _pairs(t.target, node.value)]
+            elif isinstance(node, cst.AugAssign | cst.AnnAssign):
+                adds = isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.AddAssign | cst.MultiplyAssign)
+                pairs = [(node.target, node.value if adds else None)]
+            else:
+                continue
+            for target, value in pairs:
+                for name in names_in(target):
+                    found.setdefault(name, []).append(value if isinstance(target, cst.Name) else None)
+        return found
 
     def access(self, call: cst.Call) -> None:
         loads = name_of(call, self.tl) == "load"
@@ -185,7 +256,7 @@ class _Blocks:
             if any(isinstance(n, cst.Name) and n.value in self.blocks for n in nodes_of(call.args[1])):
                 raise Refused(f"{code(call)} stores what it loads in one expression")
             arguments.append(cst.Arg(given["value"]))
-        bounds = [self.bound(block, axis) for axis in checked]
+        bounds = [one for axis in checked for one in self.bounds(block, axis)]
         if bounds:
             mask = bounds[0] if len(bounds) == 1 else " & ".join(f"({one})" for one in bounds)
             arguments.append(_keyword("mask", mask))
@@ -212,10 +283,10 @@ class _Blocks:
             raise Refused(f"{code(call)} checks boundaries that are not written out")
         return sorted({axis for axis in axes if axis is not None})
 
-    def bound(self, block: _Block, axis: int) -> str:
+    def bounds(self, block: _Block, axis: int) -> list[str]:
+        """Return the conditions under which offsets along an axis lie inside."""
         name, extent = f"{block.names[axis]}{_spread(axis, len(block.names))}", block.shape[axis]
-        above = f"{name} < {extent}"
-        return f"({name} >= 0) & ({above})" if block.may_be_negative else above
+        return [*([f"{name} >= 0"] if block.negative[axis] else []), f"{name} < {extent}"]
 
 
 def _summand(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -228,6 +299,16 @@ def _arguments(call: cst.Call, names: tuple[str, ...]) -> dict[str, cst.BaseExpr
     positional = [a.value for a in call.args if a.keyword is None]
     given = dict(zip(names, positional, strict=False))
     return given | {a.keyword.value: a.value for a in call.args if a.keyword is not None}
+
+
+def _pairs(target: cst.BaseExpression, value: cst.BaseExpression) -> _Pairs:
+    """Return what is set to what by an assignment, of several variables too."""
+    targets, values = elements(target), elements(value)
+    if targets is None:
+        return [(target, value)]
+    if values is None or len(values) != len(targets):
+        return [(one, None) for one in targets]
+    return list(zip(targets, values, strict=True))
 
 
 def _spread(axis: int, rank: int) -> str:
