@@ -88,15 +88,19 @@ def test_launches_that_want_different_blocks_get_them_from_an_autotuners_list(fr
     assert result.best.speedup == pytest.approx(3.0, rel=0.01)
 
 
-def test_an_autotuners_list_that_was_refused_is_not_judged_again(fresh_examples, search):
+def test_an_autotuners_list_is_found_by_what_an_earlier_run_measured_too_and_judged_once(fresh_examples, search):
     folder, judged = fresh_examples(), []
     path = folder / FILE
     path.write_text(with_block(path.read_text(), 64))
     for budget_s in (300.0, 200.0):  # another question, so that the second one is searched
         gate = PretendedGate(refuses=[64])  # as it reads a list, which gives the launch no block
-        search(folder, gate, blocks=(256, 1024), times=by_size, sizes=(16777259, 100003), budget_s=budget_s)
+        result, target = search(
+            folder, gate, blocks=(256, 1024), times=by_size, sizes=(16777259, 100003), budget_s=budget_s
+        )
         judged.append(64 in gate.judged)
+        assert any(trial.candidate.rewrites[0][0] == "autotuned" for trial in result.trials)
     assert judged == [True, False]
+    assert 1024 not in target.blocks("Time")
 
 
 def test_where_an_autotuners_list_cannot_be_written_each_launchs_winner_is_verified_for_a_table_by_size(

@@ -81,6 +81,8 @@ class Attempt:
     """The original's time over its own, with the 95 % interval, of the same rounds."""
     known_us: float | None = None
     """Its time by an earlier run's speedup and the original's time now, where it was not measured in this run."""
+    known_by_launch: Mapping[str, float] = field(default_factory=dict)
+    """That time launch by launch, by the launch's id."""
 
     @property
     def decided(self) -> bool:
@@ -94,6 +96,12 @@ class Attempt:
             known = self.known_us if self.known_us is not None else math.inf
             return summarise(total).median if total else known
         return sum((a.prediction.time_us if a.prediction else math.inf) * a.launch.count for a in self.assessed)
+
+    def times_by_launch(self) -> Mapping[str, float]:
+        """Return the measured time of each launch in µs, by its id: of this run, else by an earlier one."""
+        if self.samples is None:
+            return self.known_by_launch
+        return {launch: summarise(row).median for launch, row in self.samples.by_launch.items()}
 
     def settle(self, samples: Samples, judge: Yardstick | None) -> None:
         """Take measured samples over, and judge its launches by them."""
@@ -275,7 +283,7 @@ class Search:
         pairs = list(zip(self.original.assessed, attempt.assessed, strict=False))
         times: Mapping[str, float] | None = None
         if self.measured and attempt.samples and not attempt.samples.error:
-            times = {launch: summarise(row).median for launch, row in attempt.samples.by_launch.items()}
+            times = attempt.times_by_launch()
         elif not self.measured and pairs:
             times = {base.launch.id: one.prediction.time_us for base, one in pairs if one.prediction}
         return Trial(
@@ -316,10 +324,10 @@ class Search:
     def slower_launch(self, attempt: Attempt) -> str:
         """Return why `attempt` seems unfair to one of the launches, or an empty text; what is confirmed is surer."""
         allowed = 1.0 + max(self.allow_slower, SEEN_SLOWER)
-        if attempt.known_us is not None and attempt.samples is None:
-            return ""  # it was judged in an earlier run, and will be measured again
+        earlier = attempt.known_by_launch if attempt.known_us is not None and attempt.samples is None else None
         for base, one in zip(self.original.assessed, attempt.assessed, strict=False):
-            before, after = base.case.time_us, one.case.time_us
+            before = base.case.time_us
+            after = one.case.time_us if earlier is None else earlier.get(base.launch.id)
             if before and after and after > before * allowed:
                 kind = "measured" if self.measured else "predicted"
                 return f"{kind} {after / before:.2f}x slower on launch {base.launch.id} (allowed: {allowed:.2f}x)"

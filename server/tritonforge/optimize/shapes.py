@@ -11,7 +11,6 @@ from tritonforge.optimize.across_sources import autotune_list, values_of
 from tritonforge.optimize.search import SEEN_SLOWER, Attempt, Search
 from tritonforge.optimize.steps import compile_all, recall
 from tritonforge.profiling.measuring import Samples
-from tritonforge.profiling.statistics import summarise
 from tritonforge.rewrite import Refusal
 
 _WORTH = 1.0 + SEEN_SLOWER
@@ -100,11 +99,11 @@ def _times(search: Search, attempt: Attempt) -> list[float] | None:
     if not search.measured:
         times: list[float] = [a.prediction.time_us if a.prediction else math.inf for a in attempt.assessed]
     else:
-        rows = attempt.samples.by_launch if attempt.samples else {}
+        found = attempt.times_by_launch()
         ids = [a.launch.id for a in search.original.assessed]
-        if set(rows) != set(ids):
+        if set(found) != set(ids):
             return None
-        times = [summarise(rows[launch]).median for launch in ids]
+        times = [found[launch] for launch in ids]
     return times if all(math.isfinite(time) for time in times) else None
 
 
@@ -113,5 +112,5 @@ def _joined(original: Attempt, winners: Sequence[Attempt]) -> Samples:
     counts: Mapping[str, int] = original.samples.counts if original.samples else {}
     for assessed, winner in zip(original.assessed, winners, strict=True):
         launch = assessed.launch.id
-        rows[launch] = winner.samples.by_launch[launch] if winner.samples else ()
+        rows[launch] = winner.samples.by_launch[launch] if winner.samples else (winner.times_by_launch()[launch],)
     return Samples(rows, counts=counts)

@@ -64,6 +64,11 @@ def recall(search: Search, attempt: Attempt) -> None:
     elif known.speedup is not None and search.measured:
         attempt.speedup = known.speedup
         attempt.known_us = search.original.time_us(measured=True) / known.speedup[0]
+        counts = {one.launch.id: one.launch.count for one in search.original.assessed}
+        times = known.trial.time_us or {}
+        total = sum(time * counts.get(launch, 1) for launch, time in times.items())
+        # Another process may be on another clock: its times are those of the original now, as far as they can be.
+        attempt.known_by_launch = {launch: time * attempt.known_us / total for launch, time in times.items()}
 
 
 def _proposals(engine: Engine, task: Task, trials: Sequence[Trial]) -> list[Candidate | Refusal]:
