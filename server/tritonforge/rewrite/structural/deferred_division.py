@@ -17,10 +17,11 @@ import libcst as cst
 
 from tritonforge.domain.finding import BottleneckClass
 from tritonforge.rewrite.rules.launch_values import Refused
-from tritonforge.rewrite.structural.calls import grouped, name_of, value_of
+from tritonforge.rewrite.structural.calls import ELEMENTWISE, grouped, integer, name_of, value_of
 from tritonforge.rewrite.structural.flow import Flow, flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.kernel_text import KernelText, Replacement, code, nodes_of, replaced
+from tritonforge.rewrite.structural.loops import names_in, sets
 
 
 class DeferredDivision:
@@ -47,15 +48,15 @@ class DeferredDivision:
 
 @dataclass(frozen=True)
 class _Sum:
-    """One sum: its name, the quotient in what is added, and the divisor as it is applied to the sum."""
+    """One sum: its name, the quotient in what is added, and what the sum is behind the loop."""
 
     name: str
     quotient: cst.BinaryOperation
-    divisor: str
+    result: str
 
 
 def _sums(text: KernelText, flow: Flow, loop: cst.For, reasons: list[str]) -> Iterator[_Sum]:
-    inside = {n for s in loop.body.body for n in _set_in(s)} | {code(loop.target)}
+    inside = {n for s in loop.body.body for n in sets(s)} | {code(loop.target)}
     for statement in loop.body.body:
         added = _added(text, statement)
         if added is None:
@@ -66,7 +67,7 @@ def _sums(text: KernelText, flow: Flow, loop: cst.For, reasons: list[str]) -> It
             continue
         quotient, divisor = found
         reads = [n.value for n in (quotient.right, *nodes_of(quotient.right)) if isinstance(n, cst.Name)]
-        if set(reads) & inside:
+        if set(reads) & inside or not _is_the_same(text, quotient.right):
             continue
         others = [
             n
@@ -80,7 +81,7 @@ def _sums(text: KernelText, flow: Flow, loop: cst.For, reasons: list[str]) -> It
         elif not _begins_as_zeros(text, loop, name):
             reasons.append(f"{name} does not begin as zeros in front of the loop")
         else:
-            yield _Sum(name, quotient, _safe(text, loop, divisor))
+            yield _Sum(name, quotient, _result(text, loop, name, divisor))
 
 
 def _added(text: KernelText, statement: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
@@ -157,13 +158,33 @@ def _is_exponential(text: KernelText, node: cst.BaseExpression) -> bool:
     return isinstance(inner, cst.BinaryOperation) and isinstance(inner.operator, cst.Subtract)
 
 
-def _safe(text: KernelText, loop: cst.For, divisor: str) -> str:
-    """Return the divisor; a loop over 0 to n that does not run must not divide 0 by n = 0."""
+def _is_the_same(text: KernelText, divisor: cst.BaseExpression) -> bool:
+    """Tell whether a divisor of the same variables has the same value behind the loop: it loads nothing."""
+    calls = [n for n in (divisor, *nodes_of(divisor)) if isinstance(n, cst.Call)]
+    return all(name_of(n, text.tl) in ELEMENTWISE or code(n.func).endswith(".to") for n in calls)
+
+
+def _result(text: KernelText, loop: cst.For, name: str, divisor: str) -> str:
+    """Return the sum divided; where no round was made it stays 0, though it be divided by 0."""
     call = loop.iter
-    stop = code(call.args[min(1, len(call.args) - 1)].value) if isinstance(call, cst.Call) and call.args else ""
-    known = text.kernel.parameter(divisor)
-    whole = known is not None and divisor == stop
-    return f"{text.tl}.maximum({divisor}, 1)" if whole else divisor
+    parts = [a.value for a in call.args if a.keyword is None] if isinstance(call, cst.Call) else []
+    stop = code(parts[min(1, len(parts) - 1)]) if parts else ""
+    if divisor == stop:
+        return f"{name} / {text.tl}.maximum({divisor}, 1)"
+    if not _comes_from_a_loop(text, divisor):
+        return f"{name} / {divisor}"
+    if not parts or (len(parts) > 1 and integer(parts[0]) != 0):
+        raise Refused(f"{divisor} may be 0 where the loop makes no round")
+    return f"{text.tl}.where({stop} > 0, {name} / {divisor}, 0.0)"
+
+
+def _comes_from_a_loop(text: KernelText, divisor: str) -> bool:
+    """Tell whether a divisor is made of what loops add up, such as a row's sum of exponentials: 0 without a round."""
+    names = names_in(cst.parse_expression(divisor))
+    for node in reversed([n for n in nodes_of(text.function.body) if isinstance(n, cst.Assign)]):
+        if names & sets(node):
+            names |= names_in(node.value)
+    return any(isinstance(n, cst.For | cst.While) and names & sets(n.body) for n in nodes_of(text.function.body))
 
 
 def _begins_as_zeros(text: KernelText, loop: cst.For, name: str) -> bool:
@@ -174,7 +195,7 @@ def _begins_as_zeros(text: KernelText, loop: cst.For, name: str) -> bool:
         if loop not in statements:
             continue
         before = list(statements)[: list(statements).index(loop)]
-        setting = [s for s in before if name in _set_in(s)]
+        setting = [s for s in before if name in sets(s)]
         if not setting or not isinstance(setting[-1], cst.SimpleStatementLine):
             return False
         small = setting[-1].body[0]
@@ -190,19 +211,6 @@ def _begins_as_zeros(text: KernelText, loop: cst.For, name: str) -> bool:
     return False
 
 
-def _set_in(node: cst.CSTNode) -> set[str]:
-    names = set()
-    for child in (node, *nodes_of(node)):
-        if isinstance(child, cst.Assign):
-            found: list[cst.CSTNode] = [t.target for t in child.targets]
-        elif isinstance(child, cst.AugAssign | cst.AnnAssign | cst.For):
-            found = [child.target]
-        else:
-            continue
-        names |= {n.value for t in found for n in (t, *nodes_of(t)) if isinstance(n, cst.Name)}
-    return names
-
-
 def _counted(node: cst.CSTNode, name: str) -> int:
     return sum(isinstance(n, cst.Name) and n.value == name for n in nodes_of(node))
 
@@ -210,7 +218,7 @@ def _counted(node: cst.CSTNode, name: str) -> int:
 def _divided(loop: cst.For, sums: list[_Sum]) -> cst.FlattenSentinel[cst.BaseStatement]:
     new = loop.visit(_Numerators({id(one.quotient) for one in sums}))
     assert isinstance(new, cst.For)
-    lines = [cst.parse_statement(f"{one.name} = {one.name} / {one.divisor}") for one in sums]
+    lines = [cst.parse_statement(f"{one.name} = {one.result}") for one in sums]
     return cst.FlattenSentinel([new, *lines])
 
 

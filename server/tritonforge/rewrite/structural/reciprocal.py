@@ -4,7 +4,7 @@ A division of single precision is a reciprocal, a multiplication and corrections
 The result may differ in its last bit, which the gate judges.
 
 Preconditions: the divisor has fewer elements than what is divided (a number for a block, a value for each row), and is
-no literal; the quotient is no integer's (`//` stays).
+no literal; the quotient is no integer's (`//` stays); no argument is in double precision.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from tritonforge.domain.finding import BottleneckClass
+from tritonforge.domain.launch import Tensor
+from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural.calls import grouped, name_of
 from tritonforge.rewrite.structural.flow import Flow, flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
@@ -38,13 +40,15 @@ class Reciprocal:
                     made.append((node, new.with_changes(lpar=node.lpar, rpar=node.rpar)))
         if not made:
             raise Absent("nothing is divided by fewer values than it has")
+        if any(isinstance(v, Tensor) and v.dtype == "float64" for _, v in text.launch.problem.arguments):
+            raise Refused("the reciprocal of a whole number is one in single precision, and the kernel is in double")
         yield Change("multiplications by the reciprocal", text.edits(replaced(text.function, made)))
 
     def multiplied(self, text: KernelText, flow: Flow, node: cst.BinaryOperation) -> cst.BaseExpression | None:
         """Return a quotient as a product; None where there is nothing to gain."""
         divisor = node.right
         root = divisor.args[0].value if isinstance(divisor, cst.Call) and name_of(divisor, text.tl) == "sqrt" else None
-        if root is not None and isinstance(node.left, cst.Integer | cst.Float) and float(code(node.left)) == 1.0:
+        if root is not None and isinstance(node.left, cst.Integer | cst.Float) and node.left.evaluated_value == 1:
             return _call(f"{text.tl}.rsqrt", root)
         whole, part = flow.of(node).shape, flow.of(divisor).shape
         if not whole or part is None or isinstance(divisor, cst.Integer | cst.Float | cst.UnaryOperation):
