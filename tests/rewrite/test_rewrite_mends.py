@@ -78,6 +78,29 @@ def test_values_are_followed_through_names():
     assert mended("TF502", lost, "x = tl.load")[0] == []
 
 
+@pytest.mark.parametrize(
+    "between",
+    [
+        "x += 1.0",
+        "x = x + 1.0",
+        "x = x - tl.sum(x, axis=0) / n",
+        "if n > 5:\n        x = tl.zeros((BLOCK,), tl.float32)",
+        "tl.store(o_ptr + 1, x.max(axis=0))",
+        "tl.store(o_ptr + 1, tl.argmax(x, axis=0))",
+        "tl.store(o_ptr + 1, lowest(x))",
+    ],
+)
+def test_what_is_not_known_of_masked_lanes_is_left_to_the_author(between):
+    body = SUM.replace("    tl.store(", f"    {between}\n    tl.store(")
+    assert mended("TF502", body, "x = tl.load")[0] == []
+
+
+def test_a_name_that_is_set_anew_is_not_the_load_any_more():
+    later = "    x = tl.load(o_ptr + i, mask=i < n, other=1.0)\n    tl.store(o_ptr, tl.sum(x + 1.0, axis=0))\n"
+    after, _ = mended("TF502", SUM + later, "x = tl.load(x_ptr")
+    assert after == [SUM.replace("mask=i < n)", "mask=i < n, other=0.0)") + later]
+
+
 STORE = """\
 @triton.jit
 def kernel(x_ptr, o_ptr, n, BLOCK: tl.constexpr):

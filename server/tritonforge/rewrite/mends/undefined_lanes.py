@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -10,6 +11,13 @@ from tritonforge.rewrite.mends.mend import Mend, Place
 
 _ZERO, _LOWEST, _HIGHEST = "0.0", '-float("inf")', 'float("inf")'
 _WANTED = {"sum": _ZERO, "dot": _ZERO, "cumsum": _ZERO, "max": _LOWEST, "min": _HIGHEST}
+_MIXING = frozenset(
+    {
+        *("sum", "max", "min", "argmax", "argmin", "xor_sum", "reduce", "reduce_or", "cumsum", "cumprod"),
+        *("associative_scan", "sort", "topk", "histogram", "gather"),
+    }
+)
+"""What mixes lanes, as a method or as a function; what it wants in masked lanes is not always known here."""
 
 
 def mend(place: Place) -> Iterator[Mend]:
@@ -76,10 +84,19 @@ class _Known:
     zeroed: set[str] = field(default_factory=set)
     tainted: set[str] = field(default_factory=set)
 
+    @property
+    def all(self) -> set[str]:
+        """Every name that comes from the load."""
+        return self.copies | self.products | self.zeroed | self.tainted
+
     def touched_by(self, node: ast.AST) -> set[str]:
         """Return the names in `node` that come from the load."""
-        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-        return names & (self.copies | self.products | self.zeroed | self.tainted)
+        return {n.id for n in _names(node)} & self.all
+
+    def forget(self, names: set[str]) -> None:
+        """Leave names out that are set anew."""
+        for one in (self.copies, self.products, self.zeroed, self.tainted):
+            one.difference_update(names)
 
 
 class _Reached:
@@ -102,28 +119,46 @@ class _Reached:
             for call in ast.walk(value):
                 reduction = self.place.language(call)
                 if reduction in _WANTED and isinstance(call, ast.Call):
-                    found |= {self._of(reduction, one, known) for one in call.args[:2] if known.touched_by(one)}
+                    given = [*call.args[:2], *(k.value for k in call.keywords)]
+                    found |= {self._of(reduction, one, known) for one in given if known.touched_by(one)}
+                elif self._mixes(call) and known.touched_by(call):
+                    found.add(None)
             if isinstance(statement, ast.Assign):
-                self._take(statement, known)
+                self._take(statement, {n.id for t in statement.targets for n in _names(t)}, value, known)
+            elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+                old = ast.Name(statement.target.id, ast.Load())
+                self._take(statement, {old.id}, ast.BinOp(old, statement.op, value), known)
         return found
 
-    def _take(self, statement: ast.Assign, known: _Known) -> None:
-        """Note what an assignment makes of known names."""
-        value = statement.value
-        reduced = any(self.place.language(n) in _WANTED for n in ast.walk(value))
-        targets = {t.id for t in statement.targets if isinstance(t, ast.Name)}
-        names = known.touched_by(value)
-        if reduced or not names:
-            return
+    def _mixes(self, call: ast.AST) -> bool:
+        """Tell whether a call mixes lanes in a way that is not looked into: another reduction, a method, a helper."""
+        if not isinstance(call, ast.Call):
+            return False
+        if isinstance(call.func, ast.Attribute):
+            return call.func.attr in _MIXING
+        return isinstance(call.func, ast.Name) and call.func.id not in dir(builtins)
+
+    def _take(self, statement: ast.stmt, targets: set[str], value: ast.expr, known: _Known) -> None:
+        """Note what a statement that sets `targets` makes of known names."""
+        reduced = {id(n) for one in ast.walk(value) if self.place.language(one) in _WANTED for n in ast.walk(one)}
+        names = {n.id for n in _names(value) if id(n) not in reduced} & known.all
         zeros = known.copies | known.products
-        if _copy(value, known.copies):
-            known.copies |= targets
+        kind = known.tainted
+        if not names:
+            # Set anew, a name has nothing of the load any more, unless a branch decides that.
+            if any(isinstance(one, ast.If) for one in self.place.scopes.ancestors(statement)):
+                targets &= known.all
+            else:
+                known.forget(targets)
+                return
+        elif _copy(value, known.copies):
+            kind = known.copies
         elif self._exponential(value, known.copies) or (_product(value, known.zeroed) and names <= known.zeroed):
-            known.zeroed |= targets
+            kind = known.zeroed
         elif _product(value, zeros) and names <= zeros:
-            known.products |= targets
-        else:
-            known.tainted |= targets
+            kind = known.products
+        known.forget(targets)
+        kind |= targets
 
     def _of(self, reduction: str, argument: ast.expr, known: _Known) -> str | None:
         names, zeros = known.touched_by(argument), known.copies | known.products
@@ -153,6 +188,10 @@ class _Reached:
         casts = (f"{ast.unparse(load)}.to(tl.float", f"{name}.to(tl.float")
         uses = (f"tl.exp({name} ", f"tl.exp2({name} ", f"tl.exp({name})", f"tl.log({name})")
         return any(text.startswith((*casts, *uses)) for text in texts)
+
+
+def _names(node: ast.AST) -> list[ast.Name]:
+    return [n for n in ast.walk(node) if isinstance(n, ast.Name)]
 
 
 def _copy(node: ast.expr, names: set[str]) -> bool:
