@@ -11,8 +11,8 @@ arithmetic stay as they are written.
 
 Preconditions: a loop `for t in range(T)` in the kernel's body that carries one state of fp32, of one element or of one
 axis, with the one update `h = a h + b`; `a` and `b` do not depend on the state; everything else is elementwise, and
-what is stored lies at addresses that depend on `t` and is not loaded in the loop; nothing but the state is read behind
-it.
+what is stored lies at addresses that differ with `t`, each pointer once, and is not loaded in the loop; nothing but the
+state is read behind it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,18 @@ from tritonforge.rewrite.structural.flow import Flow, Shape, flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.host import Host
 from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
-from tritonforge.rewrite.structural.loops import Span, names_in, put, read_first, reads, sets, spans_of
+from tritonforge.rewrite.structural.loops import (
+    ROUND,
+    Span,
+    Spelled,
+    bare,
+    names_in,
+    put,
+    read_first,
+    reads,
+    sets,
+    spans_of,
+)
 from tritonforge.rewrite.structural.parameters import with_parameter
 
 _MOST_ELEMENTS = 8192
@@ -180,16 +191,46 @@ def _check(text: KernelText, flow: Flow, found: _Recurrence) -> None:
 
 def _check_stores(text: KernelText, flow: Flow, span: Span) -> None:
     pointers = {p.name for p in text.kernel.parameters if p.role == "pointer"}
-    touched: dict[str, set[str]] = {"load": set(), "store": set()}
-    for node in nodes_of(span.node.body):
-        called = name_of(node, text.tl)
-        if isinstance(node, cst.Call) and called in touched:
-            touched[called] |= _origin(text, node.args[0].value) & pointers
+    touched: dict[str, list[tuple[str, str]]] = {"load": [], "store": []}
+    spelled = Spelled(text.tl, span.variable)
+    for line in span.node.body.body:
+        for node in nodes_of(line):
+            called = name_of(node, text.tl)
+            if not isinstance(node, cst.Call) or called not in touched:
+                continue
+            address = spelled.expression(node.args[0].value)
+            origins = _origin(text, node.args[0].value) & pointers
+            touched[called] += [(pointer, bare(code(address)).replace(pointer, "")) for pointer in origins]
             if called == "store" and span.variable not in flow.of(node.args[0].value).steps:
                 raise Refused("every step stores to one address")
-    both = touched["load"] & touched["store"]
-    if both:
-        raise Refused(f"steps load from {min(both)}, which others store to")
+            if called == "store" and not _differs_by_step(text, address):
+                raise Refused("several steps may store to one address")
+        for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+            spelled.take(small)
+    stored = [pointer for pointer, _ in touched["store"]]
+    for pointer, where in touched["store"]:
+        if stored.count(pointer) > 1:
+            raise Refused(f"a step stores to {pointer} twice")
+        for loaded, other in touched["load"]:
+            if loaded == pointer:
+                raise Refused(f"steps load from {pointer}, which others store to")
+            if where != other and text.share_memory(loaded, pointer):
+                raise Refused(f"{loaded} and {pointer} are the same memory")
+
+
+def _differs_by_step(text: KernelText, address: cst.BaseExpression) -> bool:
+    """Tell whether a store's address is another one in every step: sums and products of the step, no more."""
+    for node in (address, *nodes_of(address)):
+        if ROUND not in names_in(node):
+            continue
+        if isinstance(node, cst.BinaryOperation):
+            if not isinstance(node.operator, cst.Add | cst.Subtract | cst.Multiply):
+                return False
+        elif isinstance(node, cst.Call):
+            method = isinstance(node.func, cst.Attribute) and node.func.attr.value == "to"
+            if not method and name_of(node, text.tl) not in {"cast", "multiple_of", "max_contiguous"}:
+                return False
+    return True
 
 
 def _origin(text: KernelText, address: cst.BaseExpression) -> set[str]:

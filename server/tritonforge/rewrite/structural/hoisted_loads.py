@@ -15,7 +15,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from tritonforge.domain.finding import BottleneckClass
-from tritonforge.domain.launch import Tensor
 from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural.calls import ELEMENTWISE, argument, name_of
 from tritonforge.rewrite.structural.frame import Absent, Change
@@ -104,14 +103,8 @@ class HoistedLoads:
             return f"it is not known what {words} reads"
         if pointer in written:
             return f"the kernel also writes through {pointer}"
-        for launch in text.task.launches:
-            tensors = {n: v for n, v in launch.problem.arguments if isinstance(v, Tensor)}
-            mine = tensors.get(pointer)
-            for name in sorted(written):
-                other = tensors.get(name)
-                if mine is not None and other is not None and mine.buffer >= 0 and mine.buffer == other.buffer:
-                    return f"{pointer} and {name} are the same memory"
-        return ""
+        shared = next((name for name in sorted(written) if text.share_memory(pointer, name)), "")
+        return f"{pointer} and {shared} are the same memory" if shared else ""
 
 
 def _without(loop: cst.For, moved: list[cst.SimpleStatementLine]) -> cst.FlattenSentinel[cst.BaseStatement]:

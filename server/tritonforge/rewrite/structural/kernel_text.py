@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 import libcst as cst
 
 from tritonforge.domain.kernel import Kernel, LaunchSite
-from tritonforge.domain.launch import Launch, Scalar
+from tritonforge.domain.launch import Launch, Scalar, Tensor
 from tritonforge.domain.source import Edit
 from tritonforge.rewrite.elsewhere import with_all_sites
 from tritonforge.rewrite.protocol import Task
@@ -126,6 +126,15 @@ class KernelText:
         pairs = (*problem.arguments, *problem.constexprs, *config.constexprs, *config.options)
         found = next((v for n, v in pairs if n == name), None)
         return found.value if isinstance(found, Scalar) and type(found.value) is int else None
+
+    def share_memory(self, first: str, second: str) -> bool:
+        """Tell whether a recorded launch passes tensors of the same memory for two parameters."""
+        for launch in self.task.launches:
+            tensors = {n: v for n, v in launch.problem.arguments if isinstance(v, Tensor)}
+            one, other = tensors.get(first), tensors.get(second)
+            if one is not None and other is not None and one.buffer >= 0 and one.buffer == other.buffer:
+                return True
+        return False
 
     # Names and code.
 
