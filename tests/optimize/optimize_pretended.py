@@ -42,11 +42,11 @@ def block_of(program) -> int:
 class PretendedGpu:
     """Answers `Time` from a table; `log` holds what was asked: (job, block) for each program of a job."""
 
-    def __init__(self, worker, times, *, lost_after=None, lost_at=None, held=None):
+    def __init__(self, worker, times, *, lost_after=None, lost_at=None, held=None, fits=None):
         self.worker, self.hello = worker, worker.hello
         self.held, self._measuring = held, asyncio.Event()
         self.times, self.log = times, []
-        self.lost_after, self.lost_at = lost_after, lost_at
+        self.lost_after, self.lost_at, self.fits = lost_after, lost_at, fits
         self.ended = False
         self._launches = {}
 
@@ -66,7 +66,10 @@ class PretendedGpu:
         if len(request.programs) > 1:
             self._measuring.set()
         programs = []
-        for program in request.programs:
+        for place, program in enumerate(request.programs):
+            if self.fits is not None and place >= self.fits:
+                programs.append(TimedProgram((), "The GPU ran out of memory.", memory=True))
+                continue
             self.log.append(("TimeFresh" if isinstance(request, TimeFresh) else "Time", block_of(program)))
             median = self.times(dict(program.overlays)[FILE], block_of(program), request.call)
             row = tuple(median * (1 + 0.001 * (n % 3)) for n in range(request.samples))
@@ -154,6 +157,7 @@ class Target:
         lost_after=None,
         lost_at=None,
         held=None,
+        fits=None,
         **options,
     ):
         """Search on the pretended GPU; returns the result (or what it raised) and the worker."""
@@ -164,7 +168,7 @@ class Target:
         )
         subject = Subject(str(folder), FILE, text, kernel, calls)
         gpu = GpuInfo("NVIDIA H200", "sm_90", 132, 150 << 30, "580.159.04")
-        worker = PretendedGpu(self._session.worker, times, lost_after=lost_after, lost_at=lost_at, held=held)
+        worker = PretendedGpu(self._session.worker, times, lost_after=lost_after, lost_at=lost_at, held=held, fits=fits)
         described = dataclasses.replace(self._session.described, gpus=(gpu,))
         session = dataclasses.replace(self._session, worker=worker, described=described, measures=True)
 

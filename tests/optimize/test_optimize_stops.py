@@ -41,6 +41,13 @@ def test_the_first_versions_are_measured_while_others_still_compile(fresh_exampl
     assert result.best.trial.candidate.title == "BLOCK_SIZE=1024"
 
 
+def test_where_the_gpu_does_not_hold_all_versions_at_once_fewer_are_measured_side_by_side(fresh_examples, search):
+    result, target = search(fresh_examples(), PretendedGate(), fits=2)
+    assert result.best.trial.candidate.title == "BLOCK_SIZE=1024"
+    assert set(target.blocks("Time")) == {64, 128, 256, 512, 1024, 2048}
+    assert not any("memory" in trial.reason for trial in result.trials)
+
+
 def test_a_later_round_knows_what_earlier_ones_measured_and_what_the_gate_refused(fresh_examples, search, monkeypatch):
     studies = []
 

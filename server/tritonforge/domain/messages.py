@@ -301,12 +301,14 @@ class TimedProgram:
     """The launches of one program's call, in order; `error` set and empty when it failed.
 
     `whole`: samples in µs of the whole call, from when the GPU begins its first work to when it ends its last, where
-    that was asked for and can be timed.
+    that was asked for and can be timed. `memory`: it failed because the GPU has too little memory, of which the
+    programs before it hold a part.
     """
 
     launches: tuple[TimedLaunch, ...]
     error: str | None = None
     whole: tuple[float, ...] = ()
+    memory: bool = False
 
 
 Clock = Literal["cupti", "events"]

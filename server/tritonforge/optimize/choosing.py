@@ -206,7 +206,10 @@ def simplest_first(attempts: Sequence[Attempt], *, measured: bool) -> list[Attem
 async def _timed(
     search: Search, batch: Sequence[Attempt], samples: int, *, beside: bool = False, whole: bool = False
 ) -> bool:
-    """Measure `batch` beside the original; tells whether there was the time for it."""
+    """Measure `batch` beside the original; tells whether there was the time for it.
+
+    Where the GPU's memory does not hold all of them at once, fewer are measured beside each other.
+    """
     try:
         before, *results = await time_side_by_side(search, batch, samples=samples, beside=beside, whole=whole)
     except BudgetSpent:
@@ -214,18 +217,26 @@ async def _timed(
             if attempt.samples is None:
                 search.drop(attempt, NOT_FINISHED)
         return False
+    crowded = []
     for attempt, result in zip(batch, results, strict=True):
-        settle(search, attempt, before, result)
+        if result.memory and len(batch) > 1:
+            crowded.append(attempt)
+        else:
+            settle(search, attempt, before, result)
+    fewer = len(batch) // 2
+    for start in range(0, len(crowded), max(1, fewer)):
+        if not await _timed(search, crowded[start : start + fewer], samples, beside=beside, whole=whole):
+            return False
     return True
 
 
 def settle(search: Search, attempt: Attempt, before: Samples, after: Samples) -> None:
     """Take over what was measured of `attempt` and, in the same rounds, of the original."""
-    if after.error:
+    if after.error and not after.memory:
         search.drop(attempt, after.error, "failed")
         return
-    if before.error:
-        search.fail(attempt, before.error)
+    if after.error or before.error:
+        search.fail(attempt, after.error or before.error or "")
         return
     after, _ = charged(before, after)
     attempt.settle(after, search.judge)

@@ -27,13 +27,15 @@ class Samples:
     Launches of another program are matched to the first one's by their order in the call; where it makes more or fewer
     of them, their sum stands under the id of the call's first launch. `counts`: how often each launch is made, once
     where that is not said. `whole`: all calls together, each as often as it is made, with everything that their host
-    code has the GPU do; empty where that was not asked for, or could not be timed.
+    code has the GPU do; empty where that was not asked for, or could not be timed. `memory`: it failed for want of
+    memory beside the others.
     """
 
     by_launch: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     error: str | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     whole: tuple[float, ...] = ()
+    memory: bool = False
 
     def total(self) -> tuple[float, ...]:
         """Return, sample by sample, the sum over all launches, each as often as it was made."""
@@ -81,6 +83,7 @@ async def measure(
     """
     collected: list[dict[str, tuple[float, ...]]] = [{} for _ in programs]
     errors: list[str | None] = [None] * len(programs)
+    crowded: set[int] = set()
     notes: list[str] = []
     wholes: list[list[tuple[float, ...]]] = [[] for _ in programs]
     usual = TimeBeside if beside else Time
@@ -94,6 +97,8 @@ async def measure(
         for index, timed in enumerate(result.programs):
             if timed.error or not timed.launches:
                 errors[index] = errors[index] or timed.error or "it launches nothing"
+                if timed.memory:
+                    crowded.add(index)
                 continue
             wholes[index].append(tuple(call.count * sample for sample in timed.whole))
             rows = [one.samples for one in timed.launches]
@@ -102,10 +107,10 @@ async def measure(
             for launch_id, row in zip(ids, rows, strict=False):
                 collected[index].setdefault(launch_id, row)
     found = []
-    for times, rows, error in zip(collected, wholes, errors, strict=True):
+    for index, (times, rows, error) in enumerate(zip(collected, wholes, errors, strict=True)):
         # Of all calls or of none: a sum over some would be the time of another question.
         added = tuple(sum(row) for row in zip(*rows, strict=False)) if len(rows) == len(calls) else ()
-        found.append(Samples({}, error) if error else Samples(times, whole=added))
+        found.append(Samples({}, error, memory=index in crowded) if error else Samples(times, whole=added))
     return tuple(found), tuple(notes)
 
 

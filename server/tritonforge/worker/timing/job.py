@@ -55,6 +55,7 @@ def time_programs(request: Time, context: JobContext) -> TimeResult:
                 tuple(TimedLaunch(one.launch, next(samples), bool(one.restore)) for one in taken),
                 str(error) if error else None,
                 next(whole) if does else (),
+                memory=error is not None and error.memory,
             )
             for (taken, error), does in zip(prepared, runs, strict=True)
         ),
