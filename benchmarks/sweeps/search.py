@@ -1,11 +1,15 @@
-"""A search replayed on recorded times: batches in predicted order, until the model expects nothing more."""
+"""A search replayed on recorded times: batches in predicted order, until the model expects nothing more.
+
+It shows what the predictions are worth alone; `bench_search.py` replays the search that corrects them as it goes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tritonforge.optimize.steps import MEASURED_AT_ONCE, MEASURED_PER_ROUND, may_win
+from tritonforge.optimize.choosing import AT_ONCE, PER_ROUND
+from tritonforge.optimize.steps import may_win
 
 
 @dataclass(frozen=True)
@@ -29,11 +33,11 @@ class Search:
 
 
 def searched(predicted: Sequence[float], measured: Sequence[float]) -> Search:
-    """Search as one round of `optimize` does, by its own rule of when to stop."""
-    versions = sorted(map(Version, predicted, measured), key=lambda one: one.predicted)[:MEASURED_PER_ROUND]
+    """Search as many versions as one round of `optimize` may, and stop by its rule of what may still win."""
+    versions = sorted(map(Version, predicted, measured), key=lambda one: one.predicted)[:PER_ROUND]
     done: list[Version] = []
     while len(done) < len(versions):
-        batch = versions[len(done) : len(done) + MEASURED_AT_ONCE]
+        batch = versions[len(done) : len(done) + AT_ONCE]
         if done and not may_win(batch[0], done):
             break
         done += batch

@@ -20,6 +20,7 @@ from sweeps.fit import family_of, fit, samples_of
 from sweeps.reread import Different, reread
 from sweeps.search import searched
 
+from tritonforge.optimize.choosing import PER_ROUND
 from tritonforge.prediction.constants import FITTED, FREE, START
 from tritonforge.prediction.model import HIGHEST, LOWEST, RELATIVE_LOWEST
 
@@ -131,7 +132,7 @@ def test_a_search_in_predicted_order_is_shorter_than_at_random_on_most_kernels_a
         model = next(n for n, i in enumerate(order, 1) if measured[i] <= 1.05 * best)
         shorter += model < until_near_at_random(measured)
         found = searched(predicted, measured)
-        assert found.measured <= 16
+        assert found.measured <= PER_ROUND
         losses.append(found.best / best)
     assert shorter >= 20
     assert max(losses) < 1.05

@@ -169,7 +169,7 @@ def test_any_values_give_a_refusal_or_an_edit_that_parses_and_touches_only_numbe
     for edit in outcome.edits:
         replaced = text[edit.start : edit.end]
         comment = re.fullmatch(r"\d+( *[×x*] *\d+)+", replaced)
-        assert re.fullmatch(r"\w*", replaced) or comment, replaced
+        assert re.fullmatch(r"[\w.]*", replaced) or comment, replaced  # a number, or a name or attribute that gave one
         assert re.fullmatch(r"\d+|,?(\s*\w+=\d+,?)+|,", edit.text) or comment, edit.text
     # Backwards from the result: what lies between the edits is what it was.
     at, shift = 0, 0
