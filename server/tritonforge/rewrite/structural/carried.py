@@ -18,6 +18,7 @@ from tritonforge.rewrite.structural.calls import name_of, value_of
 from tritonforge.rewrite.structural.flow import Flow, Shape
 from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
 from tritonforge.rewrite.structural.loops import Span, bare, names_in, read_first, reads, sets, step_of
+from tritonforge.rewrite.structural.weights import Weights
 
 _DTYPES = {"float32": "float32", "int32": "int32"}
 
@@ -192,7 +193,9 @@ def _softmax(text: KernelText, span: Span) -> dict[str, tuple[str, str]]:
                 found[name] = ("scaled", scaled[1])
         if len(functions) != 1 or not _reads_no_more(lines, found, new, once, factor):
             continue
-        return found | {"": (functions.pop(), "")}
+        (function,) = functions
+        if Weights(text.tl, highest, new, function.rpartition(".")[2]).are_added(lines, found):
+            return found | {"": (function, "")}
     return {}
 
 
