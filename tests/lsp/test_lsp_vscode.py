@@ -53,6 +53,9 @@ async def client(lsp_client: LanguageClient, tmp_path_factory):
     )
     yield
     await lsp_client.shutdown_session()
+    await lsp_client._server.wait()
+    # What the server started may hold its pipes open for a moment longer, and the loop ends with this test.
+    lsp_client._server._transport.close()
 
 
 @pytest.fixture
