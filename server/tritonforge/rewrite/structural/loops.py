@@ -155,6 +155,13 @@ def has_effect(node: cst.CSTNode, tl: str) -> bool:
     return any((name_of(n, tl) or "").startswith(("store", "atomic_")) for n in nodes_of(node))
 
 
+def comments_of(nodes: Iterable[cst.CSTNode], *, but: Iterable[cst.CSTNode] = ()) -> list[cst.EmptyLine]:
+    """Return the comments in statements that go, as lines of their own; those that `but` has, too, are left out."""
+    kept = {c.value for n in but for c in nodes_of(n) if isinstance(c, cst.Comment)}
+    found = [c for n in nodes for c in nodes_of(n) if isinstance(c, cst.Comment) and c.value not in kept]
+    return [cst.EmptyLine(comment=c) for c in found]
+
+
 def read_first(statements: Sequence[cst.CSTNode], names: Iterable[str]) -> set[str]:
     """Return which of `names` are read by `statements` before these set them, as they stand in the text."""
     waiting, found = set(names), set()

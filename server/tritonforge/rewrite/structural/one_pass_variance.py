@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -35,6 +35,7 @@ from tritonforge.rewrite.structural.loops import (
     bare,
     begins_at_zero,
     changes_bounds,
+    comments_of,
     has_effect,
     names_in,
     read_first,
@@ -250,11 +251,11 @@ def _joined(text: KernelText, pair: _Pair, shape: Shape) -> cst.FunctionDef:
     head: list[cst.BaseStatement] = []
     if squares.axis is not None or start_of_squares is None:
         if apart_lanes != squares.name:
-            head.append(cst.parse_statement(f"{apart_lanes} = {zeros}"))
+            head += _parsed(f"{apart_lanes} = {zeros}", [s for s in body if _only_sets(s, squares.name)])
     else:
         head.append(start_of_squares)  # type: ignore[arg-type]
     if lanes != total.name:
-        head.insert(0, cst.parse_statement(f"{lanes} = {zeros}"))
+        head = [*_parsed(f"{lanes} = {zeros}", [s for s in body[:first] if _only_sets(s, total.name)]), *head]
         body[:first] = [s for s in body[:first] if not _only_sets(s, total.name)]
     if apart_lanes != squares.name:
         body[:] = [s for s in body if not _only_sets(s, squares.name)]
@@ -283,10 +284,16 @@ def _joined(text: KernelText, pair: _Pair, shape: Shape) -> cst.FunctionDef:
     front = next(i for i, s in enumerate(body) if s is span.node)
     back = next(i for i, s in enumerate(body) if s is squares.span.node)
     if head:
-        head[0] = head[0].with_changes(leading_lines=[*span.node.leading_lines])
+        head[0] = head[0].with_changes(leading_lines=[*span.node.leading_lines, *head[0].leading_lines])  # type: ignore[attr-defined]
         loop = loop.with_changes(leading_lines=())
     body[front : back + 1] = [*head, loop, *behind]
     return text.function.with_changes(body=text.function.body.with_changes(body=body))
+
+
+def _parsed(words: str, instead: Sequence[cst.CSTNode]) -> list[cst.BaseStatement]:
+    """Return a statement with the comments of those in whose place it stands."""
+    line = cst.ensure_type(cst.parse_statement(words), cst.SimpleStatementLine)
+    return [line.with_changes(leading_lines=comments_of(instead))]
 
 
 def counts_in(counts: str, shape: Shape) -> str:
@@ -340,6 +347,8 @@ def _loop(text: KernelText, pair: _Pair, fresh: _Names, sums: tuple[str, str]) -
     parsed[0] = parsed[0].with_changes(leading_lines=last.leading_lines)
     place = 1 if len(steps) == 5 else 0
     parsed[place] = parsed[place].with_changes(trailing_whitespace=last.trailing_whitespace)
+    comments = comments_of(squares.span.node.body.body, but=[span.node])
+    parsed[-2] = parsed[-2].with_changes(leading_lines=comments)
     return span.node.with_changes(body=span.node.body.with_changes(body=[*lines[:-1], *parsed]))
 
 

@@ -32,6 +32,7 @@ from tritonforge.rewrite.structural.loops import (
     bare,
     begins_at_zero,
     changes_bounds,
+    comments_of,
     has_effect,
     names_in,
     read_first,
@@ -334,9 +335,10 @@ def _loop(text: KernelText, maximum: _Maximum, total: _Sum) -> cst.For:
     parsed = [cst.parse_statement(one) for one in steps]
     parsed[0] = parsed[0].with_changes(leading_lines=last.leading_lines)
     parsed[-4] = parsed[-4].with_changes(trailing_whitespace=last.trailing_whitespace)
-    summed = total.span.node.body.body[-1]
-    if isinstance(summed, cst.SimpleStatementLine) and s in sets(summed):
-        comments = [x for x in summed.leading_lines if x.comment]
-        parsed[-2] = parsed[-2].with_changes(leading_lines=comments, trailing_whitespace=summed.trailing_whitespace)
+    summed = next(x for x in total.span.node.body.body if s in sets(x))
+    assert isinstance(summed, cst.SimpleStatementLine)
+    gone = [x for x in total.span.node.body.body if x is not summed]
+    comments = [*comments_of(gone, but=[node]), *(x for x in summed.leading_lines if x.comment)]
+    parsed[-2] = parsed[-2].with_changes(leading_lines=comments, trailing_whitespace=summed.trailing_whitespace)
     body = node.body.with_changes(body=[*lines[:-1], *parsed])
     return node.with_changes(body=body)

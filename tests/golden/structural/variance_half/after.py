@@ -7,7 +7,9 @@ import triton.language as tl
 def moments_kernel(x_ptr, mean_ptr, var_ptr, n, stride, BLOCK: tl.constexpr):
     """Mean and variance of every row."""
     row = tl.program_id(0)
+    # of the row
     total_lanes = tl.zeros((BLOCK,), dtype=tl.float32)
+    # never negative
     squares_lanes = tl.zeros((BLOCK,), dtype=tl.float32)
     for start in range(0, n, BLOCK):
         cols = start + tl.arange(0, BLOCK)
@@ -15,6 +17,7 @@ def moments_kernel(x_ptr, mean_ptr, var_ptr, n, stride, BLOCK: tl.constexpr):
         value = tl.load(x_ptr + row * stride + cols, mask=mask, other=0.0)
         total_lanes += value
         seen = start // BLOCK
+        # masked elements count for nothing
         difference = (seen + 1) * value.to(tl.float32) - total_lanes
         squares_lanes += tl.where(mask, difference * difference / tl.maximum(seen * (seen + 1.0), 1.0), 0.0)
     total = tl.sum(total_lanes, axis=0)

@@ -7,17 +7,19 @@ import triton.language as tl
 def moments_kernel(x_ptr, mean_ptr, var_ptr, n, stride, BLOCK: tl.constexpr):
     """Mean and variance of every row."""
     row = tl.program_id(0)
+    # of the row
     total = 0.0
     for start in range(0, n, BLOCK):
         cols = start + tl.arange(0, BLOCK)
         mask = cols < n
         total += tl.sum(tl.load(x_ptr + row * stride + cols, mask=mask, other=0.0), axis=0)
     mean = total / n
-    squares = 0.0
+    squares = 0.0  # never negative
     # from the mean, not from zero
     for start in range(0, n, BLOCK):
         cols = start + tl.arange(0, BLOCK)
         x = tl.load(x_ptr + row * stride + cols, mask=cols < n, other=0.0)
+        # masked elements count for nothing
         apart = tl.where(cols < n, x - mean, 0.0)
         squares += tl.sum(apart * apart, axis=0)
     tl.store(mean_ptr + row, mean)
