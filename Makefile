@@ -24,7 +24,7 @@ demo: $(VENV)/.run ## set everything up and optimise the example matmul (no GPU 
 	@$(BIN)/tritonforge optimize examples/matmul.py::matmul_kernel --target offline
 
 test: $(VENV)/.dev ## set everything up and run the tests
-	@$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadfile
+	@$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder
 
 proof: $(VENV)/.dev ## judge every mutant and variant of benchmarks/proof and print the table (long)
 	@$(BIN)/python benchmarks/proof/run.py all

@@ -9,6 +9,24 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+LONGEST = (
+    "test_workbench_story",
+    "test_verify_proof",
+    "test_lsp_neovim",
+    "test_cli_end_to_end",
+    "test_tracing_programs",
+    "test_optimize_across",
+    "test_cli_elsewhere",
+    "test_optimize_replay",
+    "test_lsp_jobs",
+    "test_structural_gate",
+)
+"""Files whose tests take longest. They come first: left for the end, one of several processes would work on alone."""
+
+
+def pytest_collection_modifyitems(items):
+    order = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))  # stable: the others stay as they are
 
 
 @pytest.fixture(scope="session")
