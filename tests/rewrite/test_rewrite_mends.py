@@ -125,6 +125,11 @@ def test_a_mask_that_is_not_set_yet_is_none():
     assert mended("TF503", body, "tl.store")[0] == []
 
 
+def test_a_mask_with_a_length_that_changes_is_none():
+    body = STORE.replace("mask=inside)\n", "mask=i < n)\n    n = n // 2\n").replace("    inside = i < n\n", "")
+    assert mended("TF503", body, "tl.store")[0] == []
+
+
 OFFSET = """\
 @triton.jit
 def kernel(x_ptr, y_ptr, stride, BLOCK: tl.constexpr):
@@ -140,6 +145,8 @@ def test_an_index_is_widened_before_it_is_multiplied():
     assert labels == ["Mend TF501: row in 64 bits before it is multiplied (changes what is computed)"]
     sums = OFFSET.replace("row * stride", "(row + 1) * stride")
     assert mended("TF501", sums, "tl.store")[0] == [sums.replace("(row + 1)", "(row + 1).to(tl.int64)")]
+    three = OFFSET.replace("row * stride", "row * BLOCK * stride")
+    assert mended("TF501", three, "tl.store")[0] == [three.replace("row * BLOCK", "row.to(tl.int64) * BLOCK")]
     twice = OFFSET.replace("row * stride + i", "row * stride + row * stride + i")
     assert mended("TF501", twice, "tl.store")[0] == []
 

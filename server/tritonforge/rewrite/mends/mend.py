@@ -75,22 +75,26 @@ class Place:
         return node.func.attr if isinstance(owner, ast.Name) and owner.id in {"tl", "triton"} else ""
 
     def known_before(self, expression: ast.expr, at: ast.AST) -> bool:
-        """Tell whether all that `expression` reads is a parameter, or certainly set above `at` and only there."""
+        """Tell whether all that `expression` reads is a parameter, or surely set above `at`, and set nowhere else."""
         lineno = getattr(at, "lineno", 0)
         parameters = {p.name for p in self.kernel.parameters}
         around = [one for one in self.scopes.ancestors(at) if isinstance(one, ast.For | ast.If | ast.While)]
         for name in (n for n in ast.walk(expression) if isinstance(n, ast.Name)):
+            stores = self._sets(name.id)
             if name.id in parameters:
+                if stores:
+                    return False
                 continue
             variable = self.scopes.resolve(name)
             if variable is None or variable.scope is not self.function:
                 continue  # a module's name, such as `tl`
-            stores = [
-                n for n in self.nodes() if isinstance(n, ast.Name) and n.id == name.id and isinstance(n.ctx, ast.Store)
-            ]
             blocks = [
                 one for n in stores for one in self.scopes.ancestors(n) if isinstance(one, ast.For | ast.If | ast.While)
             ]
             if len(stores) != 1 or stores[0].lineno >= lineno or any(one not in around for one in blocks):
                 return False
         return True
+
+    def _sets(self, name: str) -> list[ast.Name]:
+        """Return the places where the kernel sets a variable."""
+        return [n for n in self.nodes() if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]

@@ -83,7 +83,7 @@ def _multiplies(place: Place, node: ast.AST, product: Product) -> bool:
 
 
 def _index(place: Place, node: ast.AST) -> ast.expr | None:
-    """Return the factor that is no parameter of the kernel."""
+    """Return the factor that is no parameter of the kernel: of several, the one that is multiplied first."""
     assert isinstance(node, ast.BinOp)
     parameters = {p.name for p in place.kernel.parameters}
     unrolled = {loop.variable for loop in place.kernel.loops if loop.kind == "static_range"}
@@ -94,7 +94,10 @@ def _index(place: Place, node: ast.AST) -> ast.expr | None:
         return bool(names - parameters or calls) and not names & unrolled
 
     sides = [side for side in (node.left, node.right) if is_index(side)]
-    return sides[0] if len(sides) == 1 else None
+    if len(sides) != 1:
+        return None
+    first = sides[0] if isinstance(sides[0], ast.BinOp) and isinstance(sides[0].op, ast.Mult) else None
+    return _index(place, first) if first is not None else sides[0]
 
 
 def _restored(place: Place) -> Iterator[Mend]:
