@@ -145,8 +145,8 @@ def test_an_index_is_widened_before_it_is_multiplied():
     assert labels == ["Mend TF501: row in 64 bits before it is multiplied (changes what is computed)"]
     sums = OFFSET.replace("row * stride", "(row + 1) * stride")
     assert mended("TF501", sums, "tl.store")[0] == [sums.replace("(row + 1)", "(row + 1).to(tl.int64)")]
-    three = OFFSET.replace("row * stride", "row * BLOCK * stride")
-    assert mended("TF501", three, "tl.store")[0] == [three.replace("row * BLOCK", "row.to(tl.int64) * BLOCK")]
+    three = OFFSET.replace("row * stride", "row * n * stride").replace("y_ptr, stride", "y_ptr, n, stride")
+    assert mended("TF501", three, "tl.store")[0] == [three.replace("row * n", "row.to(tl.int64) * n")]
     twice = OFFSET.replace("row * stride + i", "row * stride + row * stride + i")
     assert mended("TF501", twice, "tl.store")[0] == []
 
