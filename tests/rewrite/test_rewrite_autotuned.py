@@ -6,13 +6,13 @@ import pytest
 
 from tritonforge.analysis import analyze
 from tritonforge.domain.candidate import Candidate
-from tritonforge.domain.launch import CallSite, Config, Launch, Problem, Scalar
+from tritonforge.domain.launch import CallSite, Config, Launch, Problem, Scalar, Tensor
 from tritonforge.domain.source import apply_edits
 from tritonforge.optimize.search import Attempt, Search
 from tritonforge.rewrite import edits_between, rewrite_launch
 from tritonforge.rewrite.protocol import Refusal
 from tritonforge.rewrite.rules.autotune_entry import config_first
-from tritonforge.rewrite.rules.autotuned import autotuned
+from tritonforge.rewrite.rules.autotuned import autotuned, told_apart
 from tritonforge.workload.subject import Subject
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -62,6 +62,19 @@ def test_old_and_new_values_become_configs_and_the_launch_gives_none_of_them():
     assert text == "\n".join(lines)
     (kernel,) = analyze(text, "k.py").kernels
     assert [value.source for _, value in kernel.launch_sites[0].constexprs] == ["autotune"]
+
+
+def test_an_autotuner_tells_launches_apart_by_its_key_and_by_the_types_of_tensors():
+    def launch(rows, n, dtype="float16"):
+        arguments = (("x_ptr", Tensor((rows, n), (n, 1), dtype)), ("n", Scalar(n)))
+        return Launch("l", "k.py", "scale", Problem(arguments), Config((), (), (rows, 1, 1)), CallSite("k.py", 1, ""))
+
+    kernel = analyze(SCALE, "k.py").kernels[0]
+    tuned = analyze(SCALE.replace("@triton.jit", "@triton.autotune([], key=['m'])\n@triton.jit"), "k.py").kernels[0]
+    assert told_apart(kernel, launch(4, 100), launch(4, 200))
+    assert told_apart(kernel, launch(4, 100), launch(4, 100, "float32"))
+    assert not told_apart(kernel, launch(4, 100), launch(400, 100)), "the number of rows is in the grid alone"
+    assert not told_apart(tuned, launch(4, 100), launch(4, 200)), "its own key does not have n"
 
 
 def test_a_grid_in_a_variable_of_its_own_reads_the_chosen_tiles():

@@ -36,7 +36,7 @@ from tritonforge.optimize.steps import (
     time_side_by_side,
     verify,
 )
-from tritonforge.optimize.thinking import Thinking, promises
+from tritonforge.optimize.thinking import Thinking, not_better, promises
 from tritonforge.profiling.measuring import SEARCH_SAMPLES, Samples
 from tritonforge.rewrite import Engine, Thinker
 from tritonforge.rewrite.rules.autotune_entry import config_first
@@ -250,7 +250,8 @@ async def _round(search: Search, gate: Gate) -> str:
     """Propose, compile, measure what may be better, and keep the most promising version that passes the gate."""
     proposed = await propose(search)
     if not proposed:
-        return NOTHING_IMPROVED if search.attempts else NOTHING_TO_TRY
+        ended = NOTHING_IMPROVED if search.attempts else NOTHING_TO_TRY
+        return BUDGET_SPENT if search.more_to_propose else ended
     going = await Round.of(search, proposed)
     if search.measured:
         await going.measure()
@@ -277,9 +278,9 @@ async def _round(search: Search, gate: Gate) -> str:
     left = [one for one in (*proposed, shaped) if one is not None and one.trial is None]
     for attempt in left:
         spent = search.left_s <= 0 and search.suggestion is None and promises(search, attempt)
-        search.drop(attempt, NOT_TRIED if spent else "not faster than the best", "unfinished" if spent else "slower")
+        search.drop(attempt, NOT_TRIED if spent else not_better(search, attempt), "unfinished" if spent else "slower")
     unfinished = {NOT_TRIED, NOT_FINISHED}
-    if any(one.trial is not None and one.trial.reason in unfinished for one in proposed):
+    if search.more_to_propose or any(one.trial is not None and one.trial.reason in unfinished for one in proposed):
         return BUDGET_SPENT
     return BELOW_NOISE if below_noise else NOTHING_IMPROVED
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from tritonforge.domain.source import apply_edits
 from tritonforge.optimize.across_sources import autotune_list, values_of
@@ -12,6 +13,7 @@ from tritonforge.optimize.search import SEEN_SLOWER, Attempt, Search
 from tritonforge.optimize.steps import compile_all, recall
 from tritonforge.profiling.measuring import Samples
 from tritonforge.rewrite import Refusal
+from tritonforge.rewrite.rules.autotuned import told_apart, tuned_by
 
 _WORTH = 1.0 + SEEN_SLOWER
 """What several winners together must be faster by than the one that is best overall."""
@@ -67,6 +69,9 @@ async def _listed(search: Search, distinct: Sequence[Attempt], winners: Sequence
     original, subject = search.original, search.subject
     first = original.first
     assert first is not None
+    if (alike := _alike(search, winners)) is not None:
+        search.note(alike)
+        return None
     made = autotune_list(
         subject.kernel, subject.text, [values_of(one.candidate) or {} for one in distinct], first.launch
     )
@@ -90,6 +95,23 @@ async def _listed(search: Search, distinct: Sequence[Attempt], winners: Sequence
     if search.measured:
         attempt.samples = _joined(original, winners)
     return attempt
+
+
+def _alike(search: Search, winners: Sequence[Attempt]) -> str | None:
+    """Return why an autotuner would give two launches with different winners the same values; None where it would not.
+
+    It tunes on whichever comes first, and keeps what it found for the other.
+    """
+    kernel = search.subject.kernel
+    launches = [one.launch for one in search.original.assessed]
+    for (at, one), (to, other) in combinations(enumerate(launches), 2):
+        if winners[at] is not winners[to] and not told_apart(kernel, one, other):
+            keys = ", ".join(tuned_by(kernel)) or "nothing"
+            return (
+                f"Launches {one.id} and {other.id} are fastest with different values, which an autotuner cannot give "
+                f"them: it chooses by {keys} and the types of tensors, which are the same for both."
+            )
+    return None
 
 
 def _times(search: Search, attempt: Attempt) -> list[float] | None:

@@ -195,6 +195,14 @@ async def _measure(search: Search, gate: Gate, attempt: Attempt) -> None:
         search.best = attempt
 
 
+def not_better(search: Search, attempt: Attempt) -> str:
+    """Return why a version that was compiled, and measured where that is possible, was not verified."""
+    best, measured = search.best, search.measured
+    if best is None or attempt.time_us(measured=measured) >= best.time_us(measured=measured):
+        return "not faster than the best"
+    return search.slower_launch(attempt) or "too little faster than the best to be verified"
+
+
 def promises(search: Search, attempt: Attempt) -> bool:
     """Tell whether an attempt is so much faster than the best so far that verifying it is worth it."""
     reference = search.best or search.original

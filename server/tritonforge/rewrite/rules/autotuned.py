@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.launch import Launch, Scalar
+from tritonforge.domain.launch import Launch, Scalar, Tensor
 from tritonforge.domain.source import Edit, apply_edits
 from tritonforge.rewrite.diff import edits_between
 from tritonforge.rewrite.protocol import Refusal
@@ -37,6 +37,25 @@ def autotuned(kernel: Kernel, text: str, wanted: Mapping[str, int], launch: Laun
         return Refusal(f"{refused}.", NAME)
     title = "add @triton.autotune with these configs"
     return Candidate(title, edits, ((NAME, tuple((n, str(v)) for n, v in wanted.items())),), "rule")
+
+
+def tuned_by(kernel: Kernel) -> tuple[str, ...]:
+    """Return the parameters by whose values the kernel's autotuner chooses anew, or the one that it would get."""
+    if kernel.autotune is not None:
+        return kernel.autotune.key
+    return tuple(p.name for p in kernel.parameters if p.role == "scalar" and not p.constexpr)
+
+
+def told_apart(kernel: Kernel, one: Launch, other: Launch) -> bool:
+    """Tell whether an autotuner can choose differently for two launches: by its key, or by the types of tensors."""
+    names = tuned_by(kernel)
+
+    def seen(launch: Launch) -> tuple[object, ...]:
+        given = dict((*launch.problem.arguments, *launch.problem.constexprs, *launch.config.constexprs))
+        types = [(name, value.dtype) for name, value in given.items() if isinstance(value, Tensor)]
+        return (*(given.get(name) for name in names if not isinstance(given.get(name), Tensor)), *sorted(types))
+
+    return seen(one) != seen(other)
 
 
 def _edits(kernel: Kernel, text: str, wanted: Mapping[str, int], launch: Launch) -> tuple[Edit, ...]:
@@ -145,7 +164,7 @@ def _decorated(source: Source, kernel: Kernel, configs: Sequence[str]) -> str:
     if not line.lstrip().startswith("@"):
         raise Refused("the decorators cannot be read")
     indent = line[: len(line) - len(line.lstrip())]
-    keys = ", ".join(f'"{p.name}"' for p in kernel.parameters if p.role == "scalar" and not p.constexpr)
+    keys = ", ".join(f'"{name}"' for name in tuned_by(kernel))
     listed = [f"        {one}," for one in configs]
     lines = ["@triton.autotune(", "    configs=[", *listed, "    ],", f"    key=[{keys}],", ")"]
     at = source.line_starts[first - 1]
