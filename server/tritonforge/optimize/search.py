@@ -180,6 +180,8 @@ class Search:
     """Which config of the original's autotuner is predicted to be its fastest; 0 where its times are measured."""
     memory: Memory | None = None
     """What earlier runs found out, where anything is kept between runs."""
+    more_to_propose: bool = False
+    """Whether the budget ended while engines still had something to propose."""
     disturbed: bool = False
     """Whether something failed that may not fail another time: then the result is no answer to be kept."""
 

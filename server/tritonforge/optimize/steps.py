@@ -34,6 +34,7 @@ async def propose(search: Search) -> list[Attempt]:
     """Ask the engines for versions that were not tried yet; remember what they decline.
 
     They work beside the event loop: to rewrite and to analyse a large file takes seconds, and an editor goes on asking.
+    Once the budget has ended, one version is enough to say that it was not tried.
     """
     base = base_for_rules(search)
     task = await asyncio.to_thread(task_of, search, base)
@@ -42,7 +43,7 @@ async def propose(search: Search) -> list[Attempt]:
     trials = trials_on(search, base)
     fresh: list[Attempt] = []
     for engine in search.engines:
-        for proposal in await asyncio.to_thread(_proposals, engine, task, trials):
+        for proposal in await asyncio.to_thread(_proposals, search, engine, task, trials):
             if isinstance(proposal, Refusal):
                 if proposal.reason not in search.refusals:
                     search.refusals.append(proposal.reason)
@@ -71,8 +72,14 @@ def recall(search: Search, attempt: Attempt) -> None:
         attempt.known_by_launch = {launch: time * attempt.known_us / total for launch, time in times.items()}
 
 
-def _proposals(engine: Engine, task: Task, trials: Sequence[Trial]) -> list[Candidate | Refusal]:
-    return list(engine.propose(task, trials))
+def _proposals(search: Search, engine: Engine, task: Task, trials: Sequence[Trial]) -> list[Candidate | Refusal]:
+    found: list[Candidate | Refusal] = []
+    for proposal in engine.propose(task, trials):
+        found.append(proposal)
+        if search.left_s <= 0 and isinstance(proposal, Candidate):
+            search.more_to_propose = True
+            break
+    return found
 
 
 async def compile_all(
