@@ -19,6 +19,7 @@ from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural.calls import ELEMENTWISE, argument, name_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.kernel_text import KernelText, Replacement, code, nodes_of, replaced
+from tritonforge.rewrite.structural.loops import times_set
 
 _PURE = ELEMENTWISE | {"load", "arange", "full", "zeros", "expand_dims", "broadcast_to", "program_id"}
 
@@ -48,7 +49,7 @@ class HoistedLoads:
         calls = [name_of(n, text.tl) or "" for n in nodes_of(loop.body)]
         if not any(name == "store" or name.startswith("atomic") for name in calls):
             return []
-        inside = _set_names(loop)
+        inside = times_set(loop)
         free: dict[str, cst.SimpleStatementLine] = {}
         loads: list[str] = []
         for statement in loop.body.body:
@@ -125,29 +126,11 @@ def _assignment(statement: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None
     return (target.value, small.value) if isinstance(target, cst.Name) else None
 
 
-def _targets(node: cst.CSTNode) -> Iterator[str]:
-    for child in (node, *nodes_of(node)):
-        targets: list[cst.CSTNode] = []
-        if isinstance(child, cst.Assign):
-            targets = [t.target for t in child.targets]
-        elif isinstance(child, cst.AugAssign | cst.AnnAssign | cst.For):
-            targets = [child.target]
-        for target in targets:
-            yield from (n.value for n in (target, *nodes_of(target)) if isinstance(n, cst.Name))
-
-
-def _set_names(loop: cst.For) -> dict[str, int]:
-    """Return how often each name is set in a loop, its variable included."""
-    counts: dict[str, int] = {}
-    for name in _targets(loop):
-        counts[name] = counts.get(name, 0) + 1
-    return counts
-
-
 def _set_before(function: cst.FunctionDef, loop: cst.For, name: str) -> bool:
     """Tell whether a name is also set outside of the loop, or is a parameter."""
-    everywhere, inside = list(_targets(function.body)).count(name), list(_targets(loop)).count(name)
-    return everywhere != inside or any(p.name.value == name for p in function.params.params)
+    return times_set(function.body)[name] != times_set(loop)[name] or any(
+        p.name.value == name for p in function.params.params
+    )
 
 
 def _read_before(loop: cst.For, statement: cst.CSTNode, name: str) -> bool:

@@ -6,6 +6,7 @@ variables are called. `Spelled` does that replacing; `step_of` recognises sums, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -113,14 +114,19 @@ def names_in(node: cst.CSTNode) -> set[str]:
 
 def sets(node: cst.CSTNode) -> set[str]:
     """Return the variables that a statement sets, in loops and branches of it too."""
-    out: set[str] = set()
+    return set(times_set(node))
+
+
+def times_set(node: cst.CSTNode) -> Counter[str]:
+    """Return how often a statement sets each variable, in loops and branches of it too."""
+    out: Counter[str] = Counter()
     for one in (node, *nodes_of(node)):
         targets: Iterable[cst.BaseExpression] = ()
         if isinstance(one, cst.Assign):
             targets = [t.target for t in one.targets]
         elif isinstance(one, cst.AugAssign | cst.AnnAssign | cst.For | cst.NamedExpr):
             targets = [one.target]
-        out |= {n.value for t in targets for n in (t, *nodes_of(t)) if isinstance(n, cst.Name)}
+        out.update(n.value for t in targets for n in (t, *nodes_of(t)) if isinstance(n, cst.Name))
     return out
 
 

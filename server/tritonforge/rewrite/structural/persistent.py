@@ -95,6 +95,8 @@ class Persistent:
         edits: tuple[Edit, ...] = written.edits(function)
         if pairs:
             edits += host.keywords([pairs])
+        if "min" in _names_set(host):
+            raise Refused("min is a variable of the file that launches it")
         units_name = _fresh(host, "NUM_SMS")
         edits += _units(text, host, units_name)
         for count in counts:
@@ -146,6 +148,13 @@ def _grouped(words: str) -> str:
 def _factor(text: KernelText, element: ast.expr) -> str:
     words = text.source.segment(element)
     return words if isinstance(element, ast.Call | ast.Name | ast.Attribute | ast.Subscript) else f"({words})"
+
+
+def _names_set(host: Host) -> set[str]:
+    """Return the names that the file with the launch gives to something, functions and their parameters included."""
+    found = {n.id for n in host.scopes.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    found |= {n.arg for n in host.scopes.nodes if isinstance(n, ast.arg)}
+    return found | {n.name for n in host.scopes.nodes if isinstance(n, ast.FunctionDef)}
 
 
 def _fresh(host: Host, wish: str) -> str:

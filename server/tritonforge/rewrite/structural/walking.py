@@ -19,7 +19,7 @@ from tritonforge.rewrite.structural.calls import integer, name_of, value_of
 from tritonforge.rewrite.structural.flow import Flow
 from tritonforge.rewrite.structural.host import Host
 from tritonforge.rewrite.structural.kernel_text import KernelText, Replacement, code, nodes_of, replaced_in
-from tritonforge.rewrite.structural.loops import names_in, put, sets
+from tritonforge.rewrite.structural.loops import has_effect, names_in, put, sets, times_set
 from tritonforge.rewrite.structural.workspace import grid_tuple
 
 
@@ -29,11 +29,7 @@ def with_own_pointers(text: KernelText) -> KernelText:
     What comes back is for reading and transforming; its edits are those of `text`.
     """
     known = {p.name for p in text.kernel.parameters}
-    counted: dict[str, int] = {}
-    for node in nodes_of(text.function.body):
-        if isinstance(node, cst.Assign | cst.AugAssign):
-            for name in sets(node):
-                counted[name] = counted.get(name, 0) + 1
+    counted = times_set(text.function.body)
     own: dict[str, cst.BaseExpression] = {}
     body: list[cst.CSTNode] = []
     for statement in text.function.body.body:
@@ -158,21 +154,16 @@ def split_body(text: KernelText, flow: Flow, axes: set[int]) -> Split:
         Refused: programs end early, or move their parameters on, which only one round could do.
     """
     known = {p.name for p in text.kernel.parameters}
-    counted: dict[str, int] = {}
-    for node in nodes_of(text.function.body):
-        if isinstance(node, cst.Assign | cst.AugAssign | cst.For | cst.AnnAssign):
-            targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else [node.target]
-            for target in targets:
-                for name in names_in(target):
-                    counted[name] = counted.get(name, 0) + 1
-        if isinstance(node, cst.Return):
-            raise Refused("some programs end early")
+    counted = times_set(text.function.body)
+    if any(isinstance(node, cst.Return) for node in nodes_of(text.function.body)):
+        raise Refused("some programs end early")
     moved = known & set(counted)
     if moved:
         raise Refused(f"{min(moved)} is set again in the kernel, which the next round would see")
     before: list[cst.BaseStatement] = []
     inside: list[cst.BaseStatement] = []
     late: set[str] = set()
+    stored = False
     for place, statement in enumerate(text.function.body.body):
         assert isinstance(statement, cst.BaseStatement)
         if place == 0 and text.function.get_docstring() is not None:
@@ -187,12 +178,14 @@ def split_body(text: KernelText, flow: Flow, axes: set[int]) -> Split:
             and not flow.of(statement.body[0].value).programs & axes
             and not late & names_in(statement.body[0].value)
             and not _asks(text, statement)
+            and not (stored and _loads(text, statement))
         )
         if early:
             before.append(statement)
         else:
             inside.append(statement)
             late |= own
+            stored = stored or has_effect(statement, text.tl)
     return Split(before, inside)
 
 
@@ -202,6 +195,10 @@ def _asks(text: KernelText, node: cst.CSTNode) -> bool:
         (name_of(n, text.tl) or "").startswith(("atomic_", "store", "rand", "debug_", "inline_"))
         for n in nodes_of(node)
     )
+
+
+def _loads(text: KernelText, node: cst.CSTNode) -> bool:
+    return any(name_of(n, text.tl) == "load" for n in nodes_of(node))
 
 
 def program_ids(text: KernelText, axes: set[int]) -> list[tuple[cst.Call, int]]:
