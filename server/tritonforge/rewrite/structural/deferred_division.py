@@ -115,7 +115,8 @@ def _quotient(text: KernelText, flow: Flow, value: cst.BaseExpression) -> tuple[
         scalar = isinstance(inner, cst.BinaryOperation) and flow.of(inner.right).shape == ()
         if isinstance(inner, cst.BinaryOperation) and isinstance(inner.operator, cst.Divide) and scalar and not cast:
             return inner, code(grouped(inner.right))
-    if called == "dot":
+    format_of_sum = value_of(plain, "dot", "out_dtype") if called == "dot" else None
+    if called == "dot" and (format_of_sum is None or code(format_of_sum) == f"{text.tl}.float32"):
         for operand, kept in (("input", "[:, None]"), ("other", "[None, :]")):
             given = value_of(plain, "dot", operand)
             if given is None:
