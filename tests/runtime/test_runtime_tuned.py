@@ -412,6 +412,15 @@ def test_what_was_remembered_for_another_kernel_or_another_file_is_measured_agai
     assert fake.launches[-1][3]["BLOCK"] == 128
 
 
+def test_asking_first_does_not_keep_a_launch_from_measuring(file, tmp_path, monkeypatch):
+    timing(monkeypatch, {16: 1.0, 32: 5.0, 128: 2.0, 64: 3.0, 256: 4.0})
+    kernel, fake = make(file, measure=True, remember=tmp_path / "r.json")
+    assert kernel.pick(X, 100, 100, None)["BLOCK"] == 32
+    kernel.run(X, 100, 100, None, grid=(1,), warmup=True)
+    kernel[(1,)](X, 100, 100, None)
+    assert fake.launches[-1][3]["BLOCK"] == 16
+
+
 def test_nothing_is_measured_without_a_gpu(file, tmp_path):
     kernel, fake = make(file, measure=True, remember=tmp_path / "r.json")
     kernel[(1,)](X, 100, 100, None)

@@ -197,7 +197,8 @@ class Tuned:
             key, config = None, None
         if config is None:
             config = self._choose(args, kwargs, launch)
-            if key is not None:
+            launched = bool(launch) and not launch["warmup"]
+            if key is not None and (launched or self._remembered is None):  # a launch may still measure
                 with self._lock:
                     if len(self._configs) >= _MOST_KEYS:  # sizes that never come again must not fill the memory
                         self._configs.clear()
