@@ -161,6 +161,11 @@ def test_lines_are_those_of_pyproject_too(tmp_path):
             ":2: 'memory' in [limits] must be bytes, or a size such as \"8 GiB\", not 'lots'.",
         ),
         ("select = ['E501']\n", ":1: 'select' in the top table must be a list of codes"),
+        (
+            "ignore = ['TF404 untl 2027-03-01']\n",
+            ':1: \'ignore\' in the top table must be a list of codes or prefixes such as "TF203", "TF2" or '
+            "\"TF203 until 2027-03-01\": 'TF404 untl 2027-03-01' is neither a code nor a code with a day.",
+        ),
         ("[per-file-ignores]\n'a.py' = 'TF203'\n", ":1: 'per-file-ignores' in the top table must be a table from"),
         ("[launch]\nfile = 'a.py'\n", ":1: 'launch' in the top table must be an array of tables, [[launch]]"),
         ("[[launch]]\nkernel = 'k'\n", ":1: [[launch]] needs 'file'."),

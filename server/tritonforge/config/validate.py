@@ -66,8 +66,11 @@ def check_table(table: Mapping[str, Any], rules: Mapping[str, Rule], path: Path,
         try:
             kept[key] = rule.check(value)
         except ValueError as error:
-            detail = f" ({error})" if str(error) else ""
-            source.report(here, f"'{key}' in {_title(path)} must be {rule.expected}, not {_shown(value)}{detail}.")
+            # Of a list or a table the kind alone says nothing where it is an entry that is wrong.
+            found = str(error) if str(error) and isinstance(value, (list, dict)) else f"not {_shown(value)}"
+            detail = f" ({error})" if str(error) and found != str(error) else ""
+            link = ": " if found == str(error) else ", "
+            source.report(here, f"'{key}' in {_title(path)} must be {rule.expected}{link}{found}{detail}.")
     return kept
 
 
@@ -169,7 +172,7 @@ def _dated(text: str) -> Dated:
     try:
         dt.date.fromisoformat(day.strip() if word == "until" else "")
     except ValueError:
-        raise ValueError(f"{text!r} is neither a code nor a code with a day, 'TF203 until 2027-03-01'") from None
+        raise ValueError(f"{text!r} is neither a code nor a code with a day") from None
     return code, day.strip()
 
 
