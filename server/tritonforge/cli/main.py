@@ -16,10 +16,10 @@ from tritonforge.domain.errors import TritonForgeError
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 _EXIT_CODES = """\b
-Exit codes: 0 fine; 1 the answer is no (findings at or above --fail-on, a refused
-candidate, a regression, a failed doctor check); 2 wrong usage or unreadable input; 3 target
-unreachable; 4 no launch known for a kernel that was named; 70 a bug;
-130 interrupted."""
+Exit codes: 0 fine; 1 the answer is no (findings at or above --fail-on,
+a refused candidate, a regression, a failed doctor check); 2 wrong usage or
+unreadable input; 3 target unreachable; 4 no launch known for a kernel that
+was named; 70 a bug; 130 interrupted."""
 
 
 @click.group(

@@ -17,6 +17,12 @@ class Commands(click.Group):
         """Return their names."""
         return list(NAMES)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List each command with the whole first sentence of its help, over several lines where it is long."""
+        rows = [(name, (self.get_command(ctx, name) or self).get_short_help_str(limit=200)) for name in NAMES]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         """Import a command."""
         if cmd_name not in NAMES:
