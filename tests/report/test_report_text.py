@@ -1,5 +1,6 @@
 """Text for people, compared with golden files. `UPDATE_GOLDEN=1 pytest tests/report` rewrites them: read the diff."""
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -102,3 +103,17 @@ def test_the_summary_of_a_trace_fits_the_screen():
     assert max(len(one.text) for one in lines) <= WIDTH
     words = " ".join(plain(lines).split())
     assert "in 8 processes (no GPU here: launches were recorded, kernels did not run)." in words
+
+
+def test_a_spec_to_copy_has_a_line_of_its_own_however_narrow_the_terminal():
+    spec = "# tritonforge: launch x=fp16[M, N] weight=fp16[N] bias=fp16[N] M=4096 N=4096"
+    known = dataclasses.replace(samples.ANALYZE.kernels[0], launches=(), assessments=(), launch_note="write: " + spec)
+    assert f"\n    {spec}\n" in plain(analyze_text(AnalyzeResult((known,)), width=40))
+
+
+def test_a_long_reason_of_a_check_goes_on_below_itself():
+    checks = {"results": "failed: " + "the result differs " * 12, "coverage": "skipped: refused before"}
+    verdict = dataclasses.replace(samples.NOT_VERIFIED.verdict, checks=checks)
+    shown = plain(verify_text(dataclasses.replace(samples.NOT_VERIFIED, verdict=verdict)))
+    assert shown.count("the result differs") + shown.count("the result\n") + shown.count("the\n") >= 12
+    assert max(len(one) for one in shown.splitlines() if "tritonforge verify" not in one) <= WIDTH

@@ -30,6 +30,11 @@ def test_times_have_three_digits_and_the_unit_that_suits_them(value, shown):
     assert wording.time_us(value) == shown
 
 
+def test_a_compilers_error_is_said_without_the_kernel_that_it_is_shown_under():
+    assert wording.compile_error("scale does not compile: line 3: no such name") == "line 3: no such name"
+    assert wording.compile_error("the worker ended") == "the worker ended"
+
+
 def test_an_interval_says_a_shared_unit_once():
     assert wording.time_range_us((809.1, 820.9)) == "809–821 µs"
     assert wording.time_range_us((900.0, 1200.0)) == "900 µs–1.20 ms"

@@ -114,7 +114,8 @@ def _compared(assessments: Sequence[Assessment]) -> Iterator[str]:
     for one in assessments:
         arch = escape(one.compilation.arch)
         if one.compilation.error is not None:
-            yield f'<p><span class="error">{arch} does not compile:</span> {escape(one.compilation.error)}</p>'
+            why = escape(wording.compile_error(one.compilation.error))
+            yield f'<p><span class="error">{arch} does not compile:</span> {why}</p>'
         elif one.bottleneck is not None and one.bottleneck.reason:
             sure = f"({one.bottleneck.provenance}, {wording.percent(one.bottleneck.confidence)} sure)"
             yield (

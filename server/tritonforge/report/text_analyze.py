@@ -15,6 +15,7 @@ from tritonforge.report.text_compare import compared
 from tritonforge.report.text_findings import SEVERITY_STYLE, bottleneck_spans, counted, finding_text, section
 from tritonforge.report.text_ignored import ignored_text
 
+_SPEC = "# tritonforge: launch "
 _MANY = 4
 """Launches of a kernel that are shown."""
 _EACH = 6
@@ -40,7 +41,7 @@ def analyze_text(result: AnalyzeResult, *, width: int = WIDTH, show_ignored: boo
         out.append(BLANK)
     ignored = [one for kernel in result.kernels for one in kernel.ignored]
     lapsed = [*result.lapsed, *(one for kernel in result.kernels for one in kernel.lapsed)]
-    return [*out, _summary(result), *ignored_text(ignored, lapsed, listed=show_ignored, width=width)]
+    return [*out, *_summary(result, width), *ignored_text(ignored, lapsed, listed=show_ignored, width=width)]
 
 
 def launch_text(launch: Launch, width: int = 96) -> list[Line]:
@@ -88,12 +89,19 @@ def _kernel(analyzed: AnalyzedKernel, width: int, *, why: bool) -> list[Line]:
             lines.append(line(Span(f"and {len(analyzed.launches) - _MANY} more", "muted")))
         out += section(f"{wording.plural(len(analyzed.launches), 'launch')}", lines)
     elif why:
-        out += section("No launch known", wrap([analyzed.launch_note], width=width - 4))
+        out += section("No launch known", _note(analyzed.launch_note, width - 4))
     else:
         out.append(line(Span("no launch known", "muted")).indented(2))
     out += _compilations(analyzed, width)
     findings = [one for finding in analyzed.findings for one in finding_text(finding, width=width - 2)]
     return out + section("Findings", findings)
+
+
+def _note(text: str, width: int) -> list[Line]:
+    """Return why no launch is known; a spec to copy has a line to itself, however long."""
+    said, mark, spec = text.partition(_SPEC)
+    out = wrap([said.rstrip()], width=width)
+    return [*out, line(Span(mark + spec, "code")).indented(2)] if mark else out
 
 
 def _compilations(analyzed: AnalyzedKernel, width: int) -> list[Line]:
@@ -137,9 +145,8 @@ def _assessment(assessment: Assessment, width: int) -> list[Line]:
     compilation = assessment.compilation
     head = Span(f"{compilation.launch}  ", "title")
     if compilation.error is not None:
-        return wrap(
-            [head, Span("does not compile: ", "bad"), shortened(compilation.error, 300)], width=width, hanging=4
-        )
+        why = shortened(wording.compile_error(compilation.error), 300)
+        return wrap([head, Span("does not compile: ", "bad"), why], width=width, hanging=4)
     out = wrap([head, *_resources(compilation)], width=width, hanging=4)
     if (prediction := assessment.prediction) is not None:
         spread = wording.time_range_us(prediction.interval)
@@ -183,9 +190,12 @@ def _next_step(occupancy: Occupancy) -> str:
     return f"; {needed} for {wording.percent(step.fraction)}"
 
 
-def _summary(result: AnalyzeResult) -> Line:
+def _summary(result: AnalyzeResult, width: int) -> list[Line]:
     findings = [finding for kernel in result.kernels for finding in kernel.findings]
     spans: list[Span | str] = [f"{wording.plural(len(result.kernels), 'kernel')}, "]
+    broken = sum(any(one.compilation.error for one in kernel.assessments) for kernel in result.kernels)
+    if broken:
+        spans += [Span(f"{broken} that {'does' if broken == 1 else 'do'} not compile", "bad"), ", "]
     counts = [(severity, sum(f.severity == severity for f in findings)) for severity in SEVERITIES]
     named = [(severity, count) for severity, count in counts if count]
     if not named:
@@ -194,4 +204,4 @@ def _summary(result: AnalyzeResult) -> Line:
         spans += [", " if position else "", Span(counted(severity, count), SEVERITY_STYLE[severity])]
     if result.errors:
         spans += [", ", Span(wording.plural(len(result.errors), "place") + " that could not be judged", "bad")]
-    return line(*spans, ".")
+    return wrap([*spans, "."], width=width)

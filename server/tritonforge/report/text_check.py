@@ -16,7 +16,7 @@ def check_text(result: CheckResult, *, width: int = WIDTH, show_ignored: bool = 
     """Return the report of `check`, at most `width` columns wide; `show_ignored` lists what is ignored on purpose."""
     out: list[Line] = []
     if result.target is not None:
-        out += [line(Span(f"on {wording.target(result.target)}", "muted")), BLANK]
+        out += [line(Span("Target  ", "muted"), wording.target(result.target)), BLANK]
     for one in result.comparisons:
         out += _comparison(one, width)
     if result.comparisons:

@@ -102,7 +102,7 @@ def compared(assessments: Sequence[Assessment], width: int) -> list[Line]:
     for one in assessments:
         if one.compilation.error is not None:
             head: list[Span | str] = [Span(one.compilation.arch, "title"), " ", Span("does not compile: ", "bad")]
-            out += wrap([*head, shortened(one.compilation.error, 300)], width=width, hanging=4)
+            out += wrap([*head, shortened(wording.compile_error(one.compilation.error), 300)], width=width, hanging=4)
     return out + _reasons(whole, width)
 
 

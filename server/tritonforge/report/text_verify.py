@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tritonforge.domain.messages import Difference
 from tritonforge.domain.results import VerifyResult
 from tritonforge.report import wording
@@ -23,7 +25,7 @@ def verify_text(result: VerifyResult) -> list[Line]:
     out = wrap([Span(word, style), " ", said], hanging=2)
     if verdict.reason:
         out += indent(wrap([verdict.reason], width=96))
-    out += section("Checks", table([_check(name, outcome) for name, outcome in verdict.checks.items()]))
+    out += section("Checks", _checks(verdict.checks))
     if verdict.lower_precision:
         out += indent(wrap(["It is less precise than the original, which is all that was found against it."], width=96))
     if result.difference is not None or result.failing_input:
@@ -42,6 +44,18 @@ def verify_text(result: VerifyResult) -> list[Line]:
         command = f"tritonforge verify {kernel} --candidate {result.candidate or 'PATH'}{reference}"
         what = "repeat this check, the input above first" if result.failing_input else "repeat this very check"
         out += next_steps([(f"{command} --replay {verdict.replay}", what)])
+    return out
+
+
+def _checks(checks: Mapping[str, str]) -> list[Line]:
+    """Return a line for each check; a reason goes on below itself where it is long."""
+    names = max((len(name) for name in checks), default=0)
+    out: list[Line] = []
+    for name, outcome in checks.items():
+        mark, label, why = _check(name, outcome)
+        head, *rest = wrap([why], width=92 - names) or [line()]
+        out.append(line(mark, "  ", label, " " * (names - len(name) + 2), *head.spans))
+        out += indent(rest, names + 5)
     return out
 
 

@@ -219,3 +219,9 @@ def source_lines(source: str) -> list[str]:
     """Cut Python source into lines as its parser counts them: `splitlines` also breaks at form feeds and U+2028."""
     lines = _LINE_END.split(source)
     return lines if lines[-1] else lines[:-1]
+
+
+def compile_error(text: str) -> str:
+    """Return what a compiler found wrong, without the name of the kernel that stands above it anyway."""
+    _, said, why = text.partition(" does not compile: ")
+    return why if said else text

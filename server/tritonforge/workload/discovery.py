@@ -103,8 +103,8 @@ def explain_nothing(
     if not recordings and analysis.entries:
         names = ", ".join(entry.name or f"the {entry.kind} block" for entry in analysis.entries[:3])
         return (
-            f"no launch of {kernel.name} is known: {names} of this file was not run, as only files that are named "
-            f"are, and not with --no-run; name the file, or {mend}"
+            f"no launch of {kernel.name} is known: {names} of this file may launch it, but only files that you name "
+            f"are run, and none with --no-run; name the file, or {mend}"
         )
     if failures:
         return f"no launch of {kernel.name} was seen: {failures[0].rstrip('.')}; mend that, or {mend}"

@@ -247,7 +247,9 @@ class FileWorkload:
 
 
 def _unknown(note: str) -> NoLaunchKnown:
-    return NoLaunchKnown(f"{note[:1].upper()}{note[1:].rstrip('.')}.")
+    # A full stop behind a spec would be copied with it.
+    end = "" if "# tritonforge: launch " in note else "."
+    return NoLaunchKnown(f"{note[:1].upper()}{note[1:].rstrip('.')}{end}")
 
 
 def _merged(recorded: Iterable[Kept]) -> tuple[Call, ...]:
