@@ -119,22 +119,30 @@ class Tuned:
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """Return what launches the kernel over `grid`."""
-        return functools.partial(self.run, grid=grid, warmup=False)
+        compiling, keys, configs, launch = self._compiling, self._keys, self._configs, self._run
+        needed, first = self._needed, self._first_chosen
+
+        def launched(*args: Any, **kwargs: Any) -> Any:
+            # What `run` does, for the launches that are all the same: nothing is called on the way that need not be.
+            count = len(args)
+            if count <= first and not compiling():
+                try:
+                    config = configs[keys[count if count < needed else -1](args, kwargs)]
+                except (KeyError, AttributeError, TypeError):  # new sizes, or arguments that are no tensors
+                    pass
+                else:
+                    return launch(*args, grid=grid, warmup=False, **(config | kwargs if kwargs else config))
+            return self.run(*args, grid=grid, warmup=False, **kwargs)
+
+        return launched
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         """Launch the kernel over `grid` (with `warmup` only compile it) with what is chosen for these arguments."""
         if self._compiling():
             traced = {**self._pick_traced(args, kwargs), **kwargs}
             return self.kernel[grid](*args, **traced)  # the form that torch.compile takes into its graph
-        count = len(args)
-        if count <= self._first_chosen:
-            try:
-                config = self._configs[self._keys[count if count < self._needed else -1](args, kwargs)]
-            except (KeyError, AttributeError, TypeError):  # new sizes, or arguments that are no tensors
-                config = self._pick(args, kwargs, grid=grid, warmup=warmup)
-        else:
-            config = self._pick(args, kwargs, grid=grid, warmup=warmup)
-        return self._run(*args, grid=grid, warmup=warmup, **({**config, **kwargs} if kwargs else config))
+        config = self._pick(args, kwargs, grid=grid, warmup=warmup)
+        return self._run(*args, grid=grid, warmup=warmup, **{**config, **kwargs})
 
     def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
         """Compile the kernel for these arguments, which may be types, as its own `warmup` does."""
