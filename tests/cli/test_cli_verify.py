@@ -65,6 +65,12 @@ def test_wrong_usage_is_told_before_anything_starts(workspace, options, said):
     assert said in verify(workspace, "same.py", *options, code=2).stderr
 
 
+def test_a_candidate_that_is_no_python_is_told_with_its_line_before_anything_starts(workspace):
+    (workspace / "broken.py").write_text(PROGRAM + "\n\ndef more(:\n")
+    line = len(PROGRAM.splitlines()) + 3
+    assert f"broken.py:{line}: " in verify(workspace, "broken.py", code=2).stderr
+
+
 @pytest.mark.triton
 def test_a_refusal_names_reference_and_element_and_its_command_repeats_it_first(workspace):
     pytest.importorskip("triton")

@@ -58,7 +58,10 @@ def verify(kernel: str, candidate: str, **options: Any) -> int:
     """
     original = select_one(kernel)
     path = candidate if "::" in candidate else _same_kernel(candidate, original.kernels[0])
-    return run(_verify(original, select_one(path), open_workspace(original.root), **options))
+    other = select_one(path)
+    for error in other.analysis.errors:  # a kernel is found in a file that is only nearly Python, too
+        raise UsageError(f"{error.file}:{error.line}: {error.message}")
+    return run(_verify(original, other, open_workspace(original.root), **options))
 
 
 def _same_kernel(candidate: str, kernel: Kernel) -> str:
