@@ -390,6 +390,17 @@ def test_where_nothing_can_be_run_the_source_is_still_judged(workspace):
     assert watch.ended(signal.SIGTERM) == (143, "")
 
 
+def test_a_file_that_has_no_kernel_yet_is_told_of(workspace):
+    (workspace / "tritonforge.toml").write_text('[targets.gone]\ncommand = ["false"]\n')
+    (workspace / "plain.py").write_text("x = 1\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "tritonforge", "watch", "plain.py", "--target", "gone"],
+        cwd=workspace, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert "no Triton kernel in plain.py yet" in done.stderr
+
+
 def test_wrong_paths_and_settings_are_one_sentence(workspace):
     for arguments, code, part in ((["nope.py"], 2, "nope.py does not exist"), ([], 2, "Missing argument")):
         done = subprocess.run(

@@ -80,6 +80,11 @@ class Watcher:
         """The workspaces of the files."""
         return tuple(self._workspaces)
 
+    @property
+    def empty(self) -> bool:
+        """Whether there is no kernel to profile yet."""
+        return not self._kernels
+
     async def run(self, watch: Watch) -> None:
         """Profile everything once, then what changes, until cancelled.
 

@@ -312,7 +312,8 @@ def conclude(
     gpus = program.times.gpus or tuple(dict.fromkeys(p.gpu for p in program.traced.trace.processes if p.gpu))
     said = [*shares.missing, *missing, *program.failures]
     if shares.clock == "predicted" and shares.triton:
-        why = "nothing was timed before the program ended" if gpus else "the program ran on no GPU"
+        pretended = "the program ran on no GPU, where CUDA is pretended and no kernel computes anything"
+        why = "nothing was timed before the program ended" if gpus else pretended
         said.insert(0, f"times: {why}, so they are predicted")
     elif judge is not None and gpus and judge.ceilings.gpu != gpus[0]:
         said.append(f"headroom: by the ceilings of {judge.ceilings.gpu}, but the program ran on {gpus[0]}")

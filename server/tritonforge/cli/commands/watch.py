@@ -51,6 +51,8 @@ async def _watch(paths: tuple[str, ...], target_name: str | None, *, allow_run: 
                 async with watching((*watcher.roots, *files.folders), files.named) as changes:
                     if changes.note:
                         warn(changes.note)
+                    if watcher.empty:
+                        warn(f"no Triton kernel in {', '.join(paths)} yet: the first that is saved is profiled.")
                     await watcher.run(changes)
             except asyncio.CancelledError:
                 if not was:
