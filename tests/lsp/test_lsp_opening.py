@@ -106,3 +106,29 @@ def _alone(folder, uri, text):
     server = InProcess(folder)
     server.receive(opened(uri, text))
     return server.request("textDocument/diagnostic", {"textDocument": {"uri": uri}})["items"]
+
+
+def test_what_is_asked_of_one_text_is_answered_together_however_fast_one_types(tmp_path, monkeypatch):
+    (tmp_path / ".git").mkdir()
+    uri, real, texts = (tmp_path / "small.py").as_uri(), documents.analyze, []
+
+    async def run():
+        server = InProcess(tmp_path)
+        reader = asyncio.StreamReader()
+        handing = asyncio.create_task(_hand_on(reader, server.server))
+
+        def typing(text, file, memo):
+            texts.append(text)
+            reader.feed_data(wire(typed(uri, f"# {len(texts)}\n{SMALL}")))  # the next key, while this is analysed
+            return real(text, file, memo)
+
+        monkeypatch.setattr(documents, "analyze", typing)
+        reader.feed_data(wire(opened(uri, SMALL), *(asked(number, uri) for number in range(101, 106))))
+        async with asyncio.timeout(60):
+            while sum("result" in m and m.get("id", 0) > 100 for m in server.wire.messages) < 5:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        handing.cancel()
+        await server.close()
+
+    asyncio.run(run())
+    assert texts == [SMALL]

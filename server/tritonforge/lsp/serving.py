@@ -175,10 +175,12 @@ async def _hand_on(reader: asyncio.StreamReader, server: Server) -> None:
                     break
                 await asyncio.sleep(0)  # lets the loop take in what has arrived
             if later and (not coming.done() or read >= _MOST_READ):
-                answerable = next((one for one in later if server.is_prepared(one)), None)
-                if answerable is not None:
-                    later.remove(answerable)
-                    server.protocol.receive(answerable)
+                answerable = _about_one(later, server)
+                if answerable:
+                    # All at once: for the next text each would have to wait for its analysis.
+                    for question in answerable:
+                        later.remove(question)
+                        server.protocol.receive(question)
                     read = 0
                     continue
                 # All that is asked is about files that are still analysed for the first time.
@@ -205,6 +207,22 @@ async def _hand_on(reader: asyncio.StreamReader, server: Server) -> None:
                 server.protocol.receive(data)
     finally:
         coming.cancel()
+
+
+def _about_one(later: deque[dict[str, Any]], server: Server) -> list[dict[str, Any]]:
+    """Return the oldest question that can be answered now, with all others about the same document."""
+    first = next((one for one in later if server.is_prepared(one)), None)
+    if first is None:
+        return []
+    about = _document(first)
+    return [one for one in later if one is first or (about is not None and _document(one) == about)]
+
+
+def _document(question: dict[str, Any]) -> str | None:
+    params = question.get("params")
+    document = params.get("textDocument") if isinstance(params, dict) else None
+    uri = document.get("uri") if isinstance(document, dict) else None
+    return uri if isinstance(uri, str) else None
 
 
 def _cancelled(data: dict[str, Any], later: deque[dict[str, Any]]) -> dict[str, Any] | None:
