@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import random
 from pathlib import Path
 
@@ -167,3 +168,18 @@ def test_a_file_with_stray_characters_never_raises(path, seed, stray):
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_never_raise(data):
     analyze(data, "f.py")
+
+
+def test_a_parser_that_was_disturbed_is_asked_once_more(monkeypatch):
+    real, asked = ast.parse, []
+
+    def disturbed(source):
+        asked.append(source)
+        if len(asked) == 1:
+            raise SystemError("AST constructor recursion depth mismatch (before=117, after=165)")
+        return real(source)
+
+    monkeypatch.setattr(ast, "parse", disturbed)
+    found = analyze("import triton\n\n\n@triton.jit\ndef k(x):\n    pass\n", "k.py")
+    assert [kernel.name for kernel in found.kernels] == ["k"]
+    assert not found.errors

@@ -117,11 +117,20 @@ def _encodable(lines: list[str]) -> bool:
     return True
 
 
+def _parsed(source: str) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except SystemError:
+        # CPython counts the depth of its tree for all threads together, and takes what ran between for a mismatch
+        # ("AST constructor recursion depth mismatch"): nothing is wrong with the source.
+        return ast.parse(source)
+
+
 def _try_parse(source: str) -> ast.Module | ParseFailure:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(source)
+            return _parsed(source)
     except SyntaxError as error:
         if "too many nested" in (error.msg or ""):
             return ParseFailure(error.lineno or 1, error.msg)
