@@ -171,7 +171,8 @@ ENDLESS = """
 import subprocess, sys, time
 if len(sys.argv) == 1:
     child = subprocess.Popen([sys.executable, __file__, "child"])
-    print("running", flush=True)
+else:
+    print("running", flush=True)  # both are under way, and both are known to be traced
 while True:
     time.sleep(0.05)
 """
@@ -207,9 +208,11 @@ def test_a_signal_to_the_tracer_is_passed_on(workspace):
         assert process.stderr.readline().startswith("TritonForge trace: no Triton kernel was launched")
         assert not left_in(workspace)
     finally:
-        # Whether the child was still there when it was counted depends on which of the two the machine let run first.
         for pid in running(workspace):
             os.kill(pid, signal.SIGKILL)
+        assert "1 process of the command still ran when it ended; what it launches is not here" in " ".join(
+            process.stderr.read().split()
+        )
         process.stdout.close()
         process.stderr.close()
 
