@@ -96,12 +96,23 @@ def test_the_first_step_that_fails_is_the_last_and_has_the_mend(  # noqa: PLR091
                 raise JobError(Failure("unsupported", f"Python 3.12 at python has no module '{says}'."))
             return WorkerInfo(1, "3.12", "python", "Linux", "2", "3", 8, 7, says)
 
+    ended = []
+
     @asynccontextmanager
     async def reach(target, **_):
-        yield Told()
+        try:
+            yield Told()
+        finally:
+            ended.append(target)
 
     monkeypatch.setattr(doctor_reaching, "reach", reach)
-    checks = list(steps(Target("lab", command=("sh",), arch=arch)).values())
+
+    async def run():
+        checks = await reaching_checks(Target("lab", command=("sh",), arch=arch))
+        assert len(ended) == 1  # the worker, wherever the steps end
+        return checks
+
+    checks = asyncio.run(run())
     assert [check.name for check in checks][:4] == ["resolve", "connect", "python", "disk"]
     failed = [check.name for check in checks if not check.ok and not check.optional]
     assert failed == ([ends] if ends else [])

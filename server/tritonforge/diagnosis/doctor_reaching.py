@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import PurePath
 
 from tritonforge.domain.errors import TargetUnreachable
@@ -26,14 +27,16 @@ _PINGS = 3
 async def reaching_checks(target: Target) -> list[DoctorCheck]:
     """Return what was tried on the way to `target`, up to and with the first step that fails."""
     checks: list[DoctorCheck] = []
-    async for check in _steps(target):
-        checks.append(check)
-        if not check.ok and not check.optional:
-            break
+    # A generator that is only left is closed later, and not at all where the event loop ends first: the worker with it.
+    async with contextlib.aclosing(_steps(target)) as steps:
+        async for check in steps:
+            checks.append(check)
+            if not check.ok and not check.optional:
+                break
     return checks
 
 
-async def _steps(target: Target) -> AsyncIterator[DoctorCheck]:
+async def _steps(target: Target) -> AsyncGenerator[DoctorCheck, None]:
     yield await _resolve(target)
     began = time.monotonic()
     try:
@@ -48,7 +51,7 @@ async def _steps(target: Target) -> AsyncIterator[DoctorCheck]:
                 detail=f"{hello.python} at {hello.executable} on {hello.platform}, {hello.cores} cores",
             )
             yield await _disk(worker)
-            async for check in _packages(worker, target):
+            if (check := await _packages(worker, target)) is not None:
                 yield check
     except TargetUnreachable as error:
         yield DoctorCheck("connect", ok=False, detail=error.message, mend=error.mend)
@@ -107,20 +110,20 @@ async def _disk(worker: Worker) -> DoctorCheck:
     )
 
 
-async def _packages(worker: Worker, target: Target) -> AsyncIterator[DoctorCheck]:
+async def _packages(worker: Worker, target: Target) -> DoctorCheck | None:
     try:
         described = await worker.run(Describe())
     except JobError as error:
         said = error.failure.message
         missing = "triton" if "'triton'" in said else "torch"
         mend = "" if "Install" in said or "Reinstall" in said else "Install torch and triton there."
-        yield DoctorCheck(missing, ok=False, detail=said, mend=mend)
-        return
+        return DoctorCheck(missing, ok=False, detail=said, mend=mend)
     if target.arch is None and not described.gpus:
-        yield DoctorCheck(
+        return DoctorCheck(
             "gpu", ok=False, detail="; ".join(described.problems) or "PyTorch sees no GPU there",
             mend="See what nvidia-smi says there (containers need --gpus all), or give the target an arch.",
         )  # fmt: skip
-    elif len(described.gpus) > 1:
+    if len(described.gpus) > 1:
         names = ", ".join(dict.fromkeys(gpu.name for gpu in described.gpus))
-        yield DoctorCheck("gpus", ok=True, detail=f"{len(described.gpus)}: {names}")
+        return DoctorCheck("gpus", ok=True, detail=f"{len(described.gpus)}: {names}")
+    return None
