@@ -523,7 +523,7 @@ class Watch(Request[WatchResult]):
 
 @dataclass(frozen=True)
 class LookAtGpu(Request[GpuState]):
-    """Say how the GPU is: clocks, temperature, who else uses it. Runs nothing on it.
+    """Say how the GPU is: clocks, temperature, who else uses it. Makes its lane ready, and runs nothing there.
 
     `idle`: nothing of ours has run for a moment, so that its utilisation is that of others.
     """

@@ -52,7 +52,7 @@ def look_at_gpu(request: LookAtGpu, context: JobContext) -> GpuState:
     del context
     need_gpu()
     with contextlib.suppress(RuntimeError):  # a job that runs something there will say it better
-        torch.zeros(1, device="cuda")
+        torch.empty(1, device="cuda")
     nvml, device = open_nvml()
     if nvml is None:
         return GpuState()
