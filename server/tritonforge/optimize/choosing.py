@@ -55,12 +55,10 @@ class Round:
     async def of(cls, search: Search, attempts: Sequence[Attempt]) -> Round:
         """Begin a study of `attempts`; Optuna is loaded beside the event loop."""
         await asyncio.to_thread(import_module, "tritonforge.optimize.sampler")
-        first = search.original.first
         new = {id(attempt) for attempt in attempts}
         earlier = [one for one in search.attempts.values() if id(one) not in new]
         candidates = [one.candidate for one in (search.original, *attempts, *earlier)]
-        guide = Guide(points_of(candidates, first.launch.config if first else None))
-        return cls(search, attempts, earlier, guide)
+        return cls(search, attempts, earlier, Guide(points_of(candidates, search.original.config)))
 
     def _place(self, attempt: Attempt) -> int:
         return next(place for place, one in enumerate(self._attempts) if one is attempt)

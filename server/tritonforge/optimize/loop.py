@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
-from tritonforge.diagnosis.assessment import Yardstick, assess, ranked, require_launches
+from tritonforge.diagnosis.assessment import Yardstick, ranked, require_launches
 from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.errors import UsageError
@@ -165,17 +165,8 @@ async def compile_original(search: Search) -> None:
     """Compile the original and conclude what can be concluded without running it."""
     subject = search.subject
     search.say("assess", f"compiling {subject.kernel.name}")
-    work = assess(
-        search.session,
-        subject.program(),
-        subject.kernel,
-        subject.calls,
-        search.judge,
-        pinned=subject.pinned,
-        earlier=search.memory.compiled if search.memory else None,
-    )
     try:
-        assessed = await search.within(work, least_s=ORIGINAL_S)
+        assessed = await search.within(search.assess(subject.program(), subject.kernel), least_s=ORIGINAL_S)
     except BudgetSpent:
         took = max(search.budget_s, ORIGINAL_S)
         raise UsageError(
@@ -224,17 +215,7 @@ async def _best_config(search: Search) -> None:
             return
         search.say("assess", f"compiling config {index + 1} of {subject.kernel.name}")
         try:
-            assessed = await search.within(
-                assess(
-                    search.session,
-                    subject.program(text),
-                    kernel,
-                    subject.calls,
-                    search.judge,
-                    pinned=subject.pinned,
-                    earlier=search.memory.compiled if search.memory else None,
-                )
-            )
+            assessed = await search.within(search.assess(subject.program(text), kernel))
         except JobError:
             continue
         except BudgetSpent:

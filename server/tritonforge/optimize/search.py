@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import Literal, TypeVar
 
 from tritonforge.analysis import analyze
-from tritonforge.diagnosis.assessment import Assessed, Yardstick, with_time
+from tritonforge.diagnosis.assessment import Assessed, Yardstick, assess, with_time
 from tritonforge.domain.candidate import Candidate, Suggestion, Trial
 from tritonforge.domain.finding import Bottleneck, Finding
 from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.launch import Scalar
+from tritonforge.domain.launch import Config, Scalar
 from tritonforge.domain.messages import Program
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs.session import Session
@@ -116,6 +116,11 @@ class Attempt:
     def first(self) -> Assessed | None:
         """The launch that matters most."""
         return min(self.assessed, key=lambda a: a.launch.rank, default=None)
+
+    @property
+    def config(self) -> Config | None:
+        """What its launch that matters most is launched with."""
+        return self.first.launch.config if self.first else None
 
     @property
     def compile_error(self) -> str | None:
@@ -229,6 +234,22 @@ class Search:
             return False
         return True
 
+    async def assess(self, program: Program, kernel: Kernel) -> tuple[Assessed, ...]:
+        """Compile the launches that the calls make of `kernel`, or find them as an earlier run compiled them.
+
+        Raises:
+            JobError: when a call cannot be repeated.
+        """
+        return await assess(
+            self.session,
+            program,
+            kernel,
+            self.subject.calls,
+            self.judge,
+            pinned=self.subject.pinned,
+            earlier=self.memory.compiled if self.memory else None,
+        )
+
     def say(self, stage: Stage, detail: str, done: int = 0, total: int = 0) -> None:
         """Report a step."""
         best = self.suggestion.speedup if self.suggestion else None
@@ -312,7 +333,7 @@ class Search:
         """Keep what is known of `attempt` for a later run."""
         if self.memory is None:
             return
-        point = point_of(attempt.candidate, self.original.first.launch.config if self.original.first else None)
+        point = point_of(attempt.candidate, self.original.config)
         known = self.memory.find(self.program(attempt))
         trial = attempt.trial or self.trial(attempt, reason="")
         if trial.verdict is None and known is not None:
@@ -349,7 +370,7 @@ class Search:
             trials=(*(attempt.trial for attempt in self.attempts.values() if attempt.trial), *self.declined),
             bottlenecks=tuple(self.bottlenecks),
             findings=self.findings,
-            baseline_config=base.first.launch.config if base.first else None,
+            baseline_config=base.config,
             stopped_because=stopped_because,
             elapsed_s=self.spent_s,
             notes=tuple(self.notes + self.refusals),

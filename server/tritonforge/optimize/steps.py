@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Protocol
 
-from tritonforge.diagnosis.assessment import assess
 from tritonforge.domain.candidate import Candidate, Suggestion, Trial
 from tritonforge.jobs import JobError
 from tritonforge.optimize.fairness import charged, disagreeing, unfair
@@ -123,15 +122,7 @@ async def _compile(search: Search, attempt: Attempt, stop_at: float) -> None:
         return
     try:
         async with asyncio.timeout(left) as limit:
-            attempt.assessed = await assess(
-                search.session,
-                search.judged_program(attempt),
-                kernel,
-                search.subject.calls,
-                search.judge,
-                pinned=search.subject.pinned,
-                earlier=search.memory.compiled if search.memory else None,
-            )
+            attempt.assessed = await search.assess(search.judged_program(attempt), kernel)
     except JobError as error:
         if error.kind in {"user-error", "compile-error"}:
             search.drop(attempt, error.failure.message, "compile-error")
