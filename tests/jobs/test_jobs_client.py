@@ -135,6 +135,29 @@ def test_an_error_in_the_progress_callback_reaches_the_caller_and_ends_the_job()
     assert b'"kind":"cancel","id":1' in asyncio.run(run())
 
 
+def test_a_block_whose_leaving_is_cancelled_still_closes_the_channel():
+    async def run():
+        scripted = ScriptedChannel([wire(HELLO)])
+        inside, leave = asyncio.Event(), asyncio.Event()
+
+        async def work():
+            async with fake(scripted):
+                inside.set()
+                await leave.wait()
+
+        task = asyncio.create_task(work())
+        await inside.wait()
+        leave.set()
+        await asyncio.sleep(0)
+        assert not task.done(), "the block is being left"
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return scripted.closed
+
+    assert asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     ("arrives", "says"),
     [

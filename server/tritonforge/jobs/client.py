@@ -282,10 +282,12 @@ class Worker:
         self._end(TargetUnreachable(f"The connection to target {self._name!r} was closed."))
         for task in self._tasks:
             task.cancel()
-        await asyncio.wait(self._tasks)
-        if self._hello.done() and not self._hello.cancelled():
-            self._hello.exception()
-        await self._channel.close()
+        try:
+            await asyncio.wait(self._tasks)
+            if self._hello.done() and not self._hello.cancelled():
+                self._hello.exception()
+        finally:  # also when whoever closes is cancelled
+            await self._channel.close()
 
 
 def request_frame(
