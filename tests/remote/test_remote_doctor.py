@@ -6,9 +6,10 @@ import stat
 import sys
 
 import pytest
-from remote_support import elsewhere
+from remote_support import assert_nothing_left, elsewhere
 
 from tritonforge.config import Settings
+from tritonforge.diagnosis import doctor_reaching
 from tritonforge.diagnosis.doctor_reaching import reaching_checks
 from tritonforge.domain.errors import TargetUnreachable
 from tritonforge.domain.messages import Describe
@@ -38,6 +39,16 @@ def test_ssh_says_what_it_makes_of_a_host_before_it_goes_there():
     refused = steps(Target("lab", command=("ssh", "-o", "NoSuchOption=1", "h")))
     assert list(refused) == ["resolve"]
     assert not refused["resolve"].ok
+
+
+def test_an_ssh_whose_configuration_runs_what_does_not_end_is_ended_with_it(home, monkeypatch, mark):
+    ssh = home / "ssh"
+    ssh.write_text("#!/bin/sh\nsleep 300 &\nwait\n")
+    ssh.chmod(0o755)
+    monkeypatch.setattr(doctor_reaching, "_SSH_S", 0.5)
+    checks = asyncio.run(asyncio.wait_for(reaching_checks(Target("lab", command=(str(ssh), "host"))), 60))
+    assert [(check.name, check.ok, check.detail) for check in checks] == [("resolve", False, "ssh -G does not end")]
+    assert_nothing_left(mark)
 
 
 def test_a_python_that_is_not_there_is_the_mend(home):
@@ -80,7 +91,6 @@ def test_the_first_step_that_fails_is_the_last_and_has_the_mend(  # noqa: PLR091
 ):
     from contextlib import asynccontextmanager
 
-    from tritonforge.diagnosis import doctor_reaching
     from tritonforge.domain.frames import message
     from tritonforge.domain.messages import Failure
     from tritonforge.jobs import JobError

@@ -17,6 +17,7 @@ from tritonforge.domain.target import Target
 from tritonforge.jobs import JobError
 from tritonforge.jobs.client import Worker
 from tritonforge.jobs.reach import reach
+from tritonforge.targets.process import end_session
 
 _SSH_SHOWN = ("user", "hostname", "port", "proxyjump")
 _SSH_S = 10.0
@@ -70,13 +71,14 @@ async def _resolve(target: Target) -> DoctorCheck:
     process = await asyncio.create_subprocess_exec(
         found, "-G", *target.command[1:],
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,  # what it runs (Match exec) holds its pipes open, and has to end with it
     )  # fmt: skip
     try:
         out, errors = await asyncio.wait_for(process.communicate(), _SSH_S)
     except TimeoutError:
-        process.kill()
-        await process.wait()
         return DoctorCheck("resolve", ok=False, detail="ssh -G does not end", mend="See what ~/.ssh/config runs.")
+    finally:  # also when whoever asks is cancelled
+        await end_session(process)
     if process.returncode != 0:
         said = errors.decode("utf-8", "replace").strip().splitlines()
         return DoctorCheck(

@@ -202,26 +202,30 @@ class ProcessChannel:
         """See `Channel.close`: the end of its input is the order to end, and then there is force."""
         try:
             self._stdin.close()
-            try:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._process.wait(), _GRACE_S)
-            finally:
-                if self._process.returncode is None:
-                    self._kill()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), 0.5)
+                await asyncio.wait_for(self._process.wait(), _GRACE_S)
         finally:  # also when whoever closes is cancelled
-            self._listener.cancel()
-            # Pipes that a process of the user's still holds open would keep the transport until the loop is gone.
-            self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
+            try:
+                await end_session(self._process)
+            finally:
+                self._listener.cancel()
         await asyncio.wait([self._listener])
 
-    def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if sys.platform == "win32":
-                self._process.kill()
-            else:
-                os.killpg(self._process.pid, signal.SIGKILL)
+
+async def end_session(process: asyncio.subprocess.Process) -> None:
+    """End a process that was started in a session of its own, with all that it started there, and let its pipes go."""
+    try:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if sys.platform == "win32":
+                    process.kill()
+                else:
+                    os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), 0.5)
+    finally:
+        # Pipes that a process of the user's still holds open would keep the transport until the loop is gone.
+        process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 def _quoted(words: str) -> str:
