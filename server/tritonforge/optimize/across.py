@@ -17,7 +17,6 @@ from tritonforge.optimize.loop import assess_original
 from tritonforge.optimize.search import NOT_FINISHED, Attempt, BudgetSpent, Search, Step
 from tritonforge.optimize.steps import compile_all, gate_of, pass_gate, predict_gain, time_side_by_side
 from tritonforge.profiling.measuring import FINAL_SAMPLES, Samples
-from tritonforge.profiling.statistics import ratio_interval
 from tritonforge.rewrite.diff import unified_diff
 from tritonforge.rewrite.protocol import Refusal
 from tritonforge.workload.subject import Subject
@@ -161,8 +160,7 @@ async def _fill(party: Party, versions: Sequence[_Version], on_step: Callable[[S
             if before.error or samples.error:
                 version.cells[party.name] = Cell(False, before.error or samples.error or "")
                 continue
-            speedup, interval = ratio_interval(before.total(), samples.total())
-            attempt.settle(samples, search.judge)
+            speedup, interval = attempt.settle_beside(before, samples, search.judge)
             _note(version, party, attempt, Cell(True, "", attempt.time_us(measured=True), speedup, interval))
     elif passed:
         for version, attempt in passed:

@@ -13,7 +13,6 @@ from tritonforge.optimize.points import points_of
 from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, BudgetSpent, Search
 from tritonforge.optimize.steps import MEASURED_GAIN, compile_all, may_win, time_side_by_side
 from tritonforge.profiling.measuring import Samples
-from tritonforge.profiling.statistics import ratio_interval
 
 RUNGS = (5, 15, 45)
 """Repetitions of successive halving (Jamieson and Talwalkar 2016): of all, then of those that may still be the best."""
@@ -23,8 +22,6 @@ PER_ROUND = 24
 """`benchmarks/bench_search.py`: after as many the best that was found is within 0.1 % of the best there is."""
 NOISE = MEASURED_GAIN - 1.0
 """The share of a time that must be expected to be saved: what is less is not told from noise, nor worth a change."""
-
-
 PER_REWRITE = 0.01
 """What one rewrite more must be predicted to save where nothing is measured: the model does not tell less apart."""
 
@@ -37,6 +34,7 @@ class Round:
         self._search = search
         self._new = list(attempts)
         self._attempts = [search.original, *attempts, *earlier]
+        self._places = {id(one): place for place, one in enumerate(self._attempts)}
         self._guide = guide
         self._changed = asyncio.Event()
         self._finished = False
@@ -61,7 +59,7 @@ class Round:
         return cls(search, attempts, earlier, Guide(points_of(candidates, search.original.config)))
 
     def _place(self, attempt: Attempt) -> int:
-        return next(place for place, one in enumerate(self._attempts) if one is attempt)
+        return self._places[id(attempt)]
 
     def _know(self, attempt: Attempt) -> None:
         original = self._search.original
@@ -158,13 +156,6 @@ class Round:
         place = self._guide.ask()
         return None if place is None else self._attempts[place]
 
-    def judged(self, attempt: Attempt, *, accepted: bool) -> None:
-        """Tell the study what the gate said of a version that it asked for."""
-        if accepted:
-            self._guide.tell(self._place(attempt), attempt.time_us(measured=self._search.measured))
-        else:
-            self._guide.refuse(self._place(attempt), constraints.GATE)
-
 
 async def halve(search: Search, attempts: Sequence[Attempt]) -> None:
     """Measure again, with more repetitions, whatever may be the best as far as its interval says."""
@@ -182,12 +173,9 @@ async def halve(search: Search, attempts: Sequence[Attempt]) -> None:
 
 def overlapping(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Return the fastest of what was measured, and all whose interval overlaps its own, the fastest first."""
-    known = [one for one in attempts if one.speedup is not None]
-    ranked = sorted(known, key=lambda one: -(one.speedup or (0.0,))[0])
-    if not ranked or ranked[0].speedup is None:
-        return []
-    lowest = ranked[0].speedup[1]
-    return [one for one in ranked if one.speedup is not None and one.speedup[2] >= lowest]
+    known = [(one, one.speedup) for one in attempts if one.speedup is not None]
+    ranked = sorted(known, key=lambda pair: -pair[1][0])
+    return [one for one, (_, _, high) in ranked if high >= ranked[0][1][1]]
 
 
 def simplest_first(attempts: Sequence[Attempt], *, measured: bool) -> list[Attempt]:
@@ -237,9 +225,6 @@ def settle(search: Search, attempt: Attempt, before: Samples, after: Samples) ->
         search.fail(attempt, after.error or before.error or "")
         return
     after, _ = charged(before, after)
-    attempt.settle(after, search.judge)
-    speedup, interval = ratio_interval(before.total(), after.total())
-    attempt.speedup = (speedup, *interval)
-    attempt.known_us = None
+    attempt.settle_beside(before, after, search.judge)
     attempt.timed_s = search.spent_s
     search.remember(attempt, "timed")

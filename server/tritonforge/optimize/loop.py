@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from tritonforge.diagnosis.assessment import Yardstick, ranked, require_launches
 from tritonforge.diagnosis.diagnose import diagnose
@@ -241,7 +242,7 @@ async def _round(search: Search, gate: Gate) -> str:
     by_launch = await by_shape(search, [one for one in proposed if one.trial is None])
     shaped = by_launch.attempt
     below_noise = going.below_noise
-    for attempt in [*([shaped] if shaped else []), *_in_order(search, going, proposed)]:
+    for attempt in chain([shaped] if shaped else [], _in_order(search, going, proposed)):
         if attempt.trial is not None or search.left_s <= 0:
             continue
         if not promises(search, attempt):
@@ -249,10 +250,7 @@ async def _round(search: Search, gate: Gate) -> str:
                 break
             below_noise = True  # what comes next may be predicted to be a little faster, with more rewrites
             continue
-        accepted = await _keep(search, gate, attempt)
-        if not search.measured and attempt is not shaped:
-            going.judged(attempt, accepted=accepted)
-        if accepted:
+        if await _keep(search, gate, attempt):
             break
     if by_launch.winners and (shaped is None or search.best is not shaped):
         await _keep_by_launch(search, gate, by_launch)

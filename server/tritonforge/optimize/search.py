@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import median
 from typing import Literal, TypeVar
 
 from tritonforge.analysis import analyze
@@ -25,7 +26,7 @@ from tritonforge.optimize.memory import Memory
 from tritonforge.optimize.points import point_of
 from tritonforge.prediction import disagreement
 from tritonforge.profiling.measuring import Samples
-from tritonforge.profiling.statistics import summarise
+from tritonforge.profiling.statistics import ratio_interval, summarise
 from tritonforge.rewrite import Engine, Thinker
 from tritonforge.rewrite.rules.autotune_entry import config_first
 from tritonforge.rewrite.rules.launch_parameters import NAME
@@ -94,14 +95,14 @@ class Attempt:
         if measured:
             total = self.samples.total() if self.samples else ()
             known = self.known_us if self.known_us is not None else math.inf
-            return summarise(total).median if total else known
+            return median(total) if total else known
         return sum((a.prediction.time_us if a.prediction else math.inf) * a.launch.count for a in self.assessed)
 
     def times_by_launch(self) -> Mapping[str, float]:
         """Return the measured time of each launch in µs, by its id: of this run, else by an earlier one."""
         if self.samples is None:
             return self.known_by_launch
-        return {launch: summarise(row).median for launch, row in self.samples.by_launch.items()}
+        return {launch: median(row) for launch, row in self.samples.by_launch.items()}
 
     def settle(self, samples: Samples, judge: Yardstick | None) -> None:
         """Take measured samples over, and judge its launches by them."""
@@ -111,6 +112,16 @@ class Attempt:
             self.assessed = tuple(
                 with_time(one, summarise(row), judge) for one, row in zip(self.assessed, rows, strict=True)
             )
+
+    def settle_beside(
+        self, before: Samples, after: Samples, judge: Yardstick | None
+    ) -> tuple[float, tuple[float, float]]:
+        """Take over what was measured of it and, in the same rounds, of the original; returns its speedup, as kept."""
+        self.settle(after, judge)
+        speedup, interval = ratio_interval(before.total(), after.total())
+        self.speedup = (speedup, *interval)
+        self.known_us = None
+        return speedup, interval
 
     @property
     def first(self) -> Assessed | None:

@@ -16,7 +16,7 @@ from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, ORIGINAL_S, Att
 from tritonforge.optimize.tasks import attempt_of, base_for_rules, task_of, trials_on
 from tritonforge.prediction.model import RELATIVE_LOWEST
 from tritonforge.profiling.measuring import FINAL_SAMPLES, Samples, measure
-from tritonforge.profiling.statistics import ratio_interval, summarise
+from tritonforge.profiling.statistics import summarise
 from tritonforge.rewrite import Engine, Refusal, Task, unified_diff
 from tritonforge.verify import Gate, reference_beside
 from tritonforge.workload.launches import to_launch
@@ -304,11 +304,8 @@ async def confirm(search: Search, attempt: Attempt) -> Suggestion | None:
     after, said = charged(before, after)
     if said:
         search.note(f"{attempt.candidate.title}: {said}")
-    speedup, interval = ratio_interval(before.total(), after.total())
-    attempt.speedup = (speedup, *interval)
     search.original.settle(before, search.judge)
-    attempt.settle(after, search.judge)
-    attempt.known_us = None
+    speedup, interval = attempt.settle_beside(before, after, search.judge)
     reason = unfair(before, after, search.allow_slower)
     if interval[0] <= 1.0 or speedup < MEASURED_GAIN:
         reason = "not faster when measured again" + (f": {said}" if said else "")
@@ -319,7 +316,7 @@ async def confirm(search: Search, attempt: Attempt) -> Suggestion | None:
     if reason:
         return None
     search.note_doubts(attempt)
-    search.note(*disagreeing(attempt.candidate.title, earlier, attempt.speedup))
+    search.note(*disagreeing(attempt.candidate.title, earlier, (speedup, *interval)))
     return Suggestion(attempt.trial, speedup, interval, "measured", _diff(search, attempt))
 
 
