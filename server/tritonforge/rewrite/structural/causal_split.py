@@ -72,7 +72,7 @@ class CausalSplit:
         body = list(text.function.body.body)
         at = body.index(loop)
         body[at : at + 1] = [line, before, behind]
-        function = text.function.with_changes(body=text.function.body.with_changes(body=body))
+        function = text.with_body(body)
         yield Change("causal loop split at the diagonal", text.edits(function))
 
 

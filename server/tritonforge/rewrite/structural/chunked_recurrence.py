@@ -30,7 +30,7 @@ from tritonforge.rewrite.structural.calls import ELEMENTWISE, argument, grouped,
 from tritonforge.rewrite.structural.flow import Flow, Shape, flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.host import Host
-from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
+from tritonforge.rewrite.structural.kernel_text import KernelText, Names, code, line_of, nodes_of
 from tritonforge.rewrite.structural.loops import (
     ROUND,
     Span,
@@ -79,12 +79,12 @@ class ChunkedRecurrence:
         found = _recurrence(text, flow)
         _check(text, flow, found)
         host = Host(text)
-        steps = int(found.span.stop) if found.span.stop.isdecimal() else text.value(found.span.stop)
+        steps = text.size(found.span.stop)
         if steps is not None and steps < _LEAST_STEPS:
             raise Refused(f"{steps} steps are too few for chunks")
         width = 1
         for extent in found.shape:
-            size = int(extent) if extent.isdecimal() else text.value(extent)
+            size = text.size(extent)
             if size is None:
                 raise Refused(f"how wide the state {found.state} is cannot be told")
             width *= size
@@ -279,25 +279,20 @@ class _Plan:
 
     def __init__(self, text: KernelText, flow: Flow, found: _Recurrence) -> None:
         self.text, self.flow, self.found = text, flow, found
-        self.taken: set[str] = set()
-        self.chunk = self.fresh("CHUNK", "BLOCK_T", "CHUNK_T")
-        self.step = self.fresh("step", "lane", "step_in_chunk")
-        self.start = self.fresh("start", "first", f"first_{found.span.variable}")
-        self.inside = self.fresh("inside", "in_time", "in_steps")
-        self.factor = self.fresh("decay", "factor", f"{found.state}_factor")
-        self.term = self.fresh("added", "term", f"{found.state}_term")
-        self.odd = self.fresh("odd", "not_tame", "serially")
+        fresh = Names(text)
+        self.chunk = fresh("CHUNK", "BLOCK_T", "CHUNK_T")
+        self.step = fresh("step", "lane", "step_in_chunk")
+        self.start = fresh("start", "first", f"first_{found.span.variable}")
+        self.inside = fresh("inside", "in_time", "in_steps")
+        self.factor = fresh("decay", "factor", f"{found.state}_factor")
+        self.term = fresh("added", "term", f"{found.state}_term")
+        self.odd = fresh("odd", "not_tame", "serially")
         # Steps one by one and steps of a chunk have variables of their own: those of one type keep it.
         names_set = [*sorted(sets(found.span.node.body)), found.span.variable]
-        self.all = {name: self.fresh(f"{name}_all", f"all_{name}", f"{name}_of_chunk") for name in names_set}
+        self.all = {name: fresh(f"{name}_all", f"all_{name}", f"{name}_of_chunk") for name in names_set}
         self.states = self.all[found.state]
         names: set[str] = {n.name for n in text.scopes.tree.body if isinstance(n, ast.FunctionDef)}
         self.combine = next(n for n in ("linear_steps", "two_linear_steps", "linear_steps_2") if n not in names)
-
-    def fresh(self, *wishes: str) -> str:
-        name = self.text.fresh(*wishes, but=self.taken)
-        self.taken.add(name)
-        return name
 
     def helper(self) -> tuple[Edit, ...]:
         """Return the edit that writes the function in front of the kernel.
@@ -362,7 +357,7 @@ class _Plan:
         )
         new = list(self.text.function.body.body)
         new[span.place : span.place + 1] = [*_parsed([f"{self.step} = {tl}.arange(0, {self.chunk}){column}"]), loop]
-        return self.text.function.with_changes(body=self.text.function.body.with_changes(body=new))
+        return self.text.with_body(new)
 
     def _tame(self) -> str:
         """Return the condition under which a scan does what one step after the other does, for each element."""
@@ -422,7 +417,7 @@ class _Plan:
 
 
 def _parsed(lines: Sequence[str]) -> list[cst.SimpleStatementLine]:
-    return [cst.ensure_type(cst.parse_statement(line), cst.SimpleStatementLine) for line in lines]
+    return [line_of(words) for words in lines]
 
 
 class _Masked(cst.CSTTransformer):

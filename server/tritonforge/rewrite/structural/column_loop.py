@@ -57,7 +57,7 @@ class ColumnLoop:
             raise Refused(f"the recorded launch does not say how large {passes.length} is")
         if block < _LARGE_BLOCK and (block < _LEAST_BLOCK or length > 0.8 * block):
             raise Absent(f"a block of {block} holds rows of {length} elements well enough")
-        function = text.function.with_changes(body=text.function.body.with_changes(body=body))
+        function = text.with_body(body)
         edits = text.edits(function)
         for size in _TILES:
             if size < block:

@@ -127,6 +127,10 @@ class KernelText:
         found = next((v for n, v in pairs if n == name), None)
         return found.value if isinstance(found, Scalar) and type(found.value) is int else None
 
+    def size(self, words: str) -> int | None:
+        """Return what an extent comes to in the recorded launch, if it is a number or a parameter of the kernel."""
+        return int(words) if words.isdecimal() else self.value(words)
+
     def share_memory(self, first: str, second: str) -> bool:
         """Tell whether a recorded launch passes tensors of the same memory for two parameters."""
         for launch in self.task.launches:
@@ -160,9 +164,9 @@ class KernelText:
                 return wish
         return next(f"{wishes[-1]}_{i}" for i in range(2, 99) if f"{wishes[-1]}_{i}" not in taken)
 
-    def code(self, node: cst.CSTNode) -> str:
-        """Return the text of a node."""
-        return code(node)
+    def with_body(self, body: Iterable[cst.CSTNode]) -> cst.FunctionDef:
+        """Return the kernel with other statements in its body."""
+        return self.function.with_changes(body=self.function.body.with_changes(body=list(body)))
 
     def edits(self, function: cst.FunctionDef) -> tuple[Edit, ...]:
         """Return the edits that put `function` in the place of the kernel's.
@@ -175,6 +179,22 @@ class KernelText:
         if after.code == self.text:
             raise Refused("there is nothing to change")
         return minimal_edits(self.file, self.text, after.code)
+
+
+class Names:
+    """Names for what a rewrite adds to a kernel, each given once: `text.fresh` with those given before taken, too.
+
+    `taken` are further names that are not given.
+    """
+
+    def __init__(self, text: KernelText, taken: Iterable[str] = ()) -> None:
+        self.text, self.taken = text, set(taken)
+
+    def __call__(self, *wishes: str) -> str:
+        """Return the first of `wishes` that is free."""
+        name = self.text.fresh(*wishes, but=self.taken)
+        self.taken.add(name)
+        return name
 
 
 @lru_cache(maxsize=16)
@@ -201,6 +221,11 @@ _EMPTY = cst.Module([])
 def code(node: cst.CSTNode) -> str:
     """Return the text of a node."""
     return _EMPTY.code_for_node(node)
+
+
+def line_of(words: str) -> cst.SimpleStatementLine:
+    """Return a statement on a line of its own."""
+    return cst.ensure_type(cst.parse_statement(words), cst.SimpleStatementLine)
 
 
 def functions_of(node: cst.CSTNode) -> Iterator[cst.FunctionDef]:

@@ -27,7 +27,7 @@ from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural.calls import name_of, value_of
 from tritonforge.rewrite.structural.flow import Shape, flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
-from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
+from tritonforge.rewrite.structural.kernel_text import KernelText, Names, code, line_of, nodes_of
 from tritonforge.rewrite.structural.loops import (
     ROUND,
     Span,
@@ -241,8 +241,7 @@ def _joined(text: KernelText, pair: _Pair, shape: Shape) -> cst.FunctionDef:
     between = body[first + 1 : second]
     start_of_squares = next((s for s in between if squares.name in sets(s)), None)
     between = [s for s in between if s is not start_of_squares]
-    taken = sets(squares.span.node)
-    fresh = _Names(text, taken)
+    fresh = Names(text, sets(squares.span.node))
     lanes = total.name if total.axis is None else fresh(f"{total.name}_lanes", f"lane_{total.name}")
     apart_lanes = squares.name if squares.axis is None else fresh(f"{squares.name}_lanes", f"lane_{squares.name}")
     zeros = f"{tl}.zeros(({', '.join(shape)}{',' if len(shape) == 1 else ''}), dtype={tl}.float32)"
@@ -270,10 +269,10 @@ def _joined(text: KernelText, pair: _Pair, shape: Shape) -> cst.FunctionDef:
     apart = fresh("apart", "difference", f"{squares.name}_apart")
     behind += [
         cst.parse_statement(f"{counts} = ({stop} + {step} - 1 - {tl}.arange(0, {step})) // {step}"),
-        cst.parse_statement(f"{apart} = {lanes} - {counts_in(counts, shape)} * {code(centre)}"),
+        cst.parse_statement(f"{apart} = {lanes} - {_counts_in(counts, shape)} * {code(centre)}"),
         cst.parse_statement(
-            f"{apart_lanes} += {tl}.where({counts_in(counts, shape)} > 0,"
-            f" {apart} * {apart} / {tl}.maximum({counts_in(counts, shape)}, 1), 0.0)"
+            f"{apart_lanes} += {tl}.where({_counts_in(counts, shape)} > 0,"
+            f" {apart} * {apart} / {tl}.maximum({_counts_in(counts, shape)}, 1), 0.0)"
         ),
     ]
     trailing = [x for x in squares.span.node.leading_lines if x.comment]
@@ -287,16 +286,15 @@ def _joined(text: KernelText, pair: _Pair, shape: Shape) -> cst.FunctionDef:
         head[0] = head[0].with_changes(leading_lines=[*span.node.leading_lines, *head[0].leading_lines])  # type: ignore[attr-defined]
         loop = loop.with_changes(leading_lines=())
     body[front : back + 1] = [*head, loop, *behind]
-    return text.function.with_changes(body=text.function.body.with_changes(body=body))
+    return text.with_body(body)
 
 
 def _parsed(words: str, instead: Sequence[cst.CSTNode]) -> list[cst.BaseStatement]:
     """Return a statement with the comments of those in whose place it stands."""
-    line = cst.ensure_type(cst.parse_statement(words), cst.SimpleStatementLine)
-    return [line.with_changes(leading_lines=comments_of(instead))]
+    return [line_of(words).with_changes(leading_lines=comments_of(instead))]
 
 
-def counts_in(counts: str, shape: Shape) -> str:
+def _counts_in(counts: str, shape: Shape) -> str:
     """Return the counts of lanes as they meet a tile: along its last axis."""
     return counts if len(shape) == 1 else f"{counts}[{'None, ' * (len(shape) - 1)}:]"
 
@@ -309,19 +307,7 @@ def _only_sets(statement: cst.CSTNode, name: str) -> bool:
     return isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 and sets(statement) == {name}
 
 
-class _Names:
-    """Names that nothing has yet, each given once."""
-
-    def __init__(self, text: KernelText, taken: set[str]) -> None:
-        self.text, self.taken = text, set(taken)
-
-    def __call__(self, *wishes: str) -> str:
-        name = self.text.fresh(*wishes, but=self.taken)
-        self.taken.add(name)
-        return name
-
-
-def _loop(text: KernelText, pair: _Pair, fresh: _Names, sums: tuple[str, str]) -> cst.For:
+def _loop(text: KernelText, pair: _Pair, fresh: Names, sums: tuple[str, str]) -> cst.For:
     """Return the first loop with the second one's sum in it; `sums` is what the lanes' two sums are called."""
     total, squares = pair.total, pair.squares
     lanes, apart_lanes = sums

@@ -25,7 +25,7 @@ from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural.calls import argument, name_of, value_of
 from tritonforge.rewrite.structural.flow import flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
-from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
+from tritonforge.rewrite.structural.kernel_text import KernelText, Names, code, nodes_of
 from tritonforge.rewrite.structural.loops import (
     Span,
     Spelled,
@@ -162,7 +162,6 @@ def _total(text: KernelText, maximum: _Maximum, span: Span) -> _Sum | None:
         scale = f" * {code(factor)}"
     if not isinstance(inner, cst.BinaryOperation) or not isinstance(inner.operator, cst.Subtract):
         return None
-    assert isinstance(inner, cst.BinaryOperation)
     centre: cst.BaseExpression = inner.right
     suffix = ""
     if isinstance(centre, cst.Subscript):
@@ -276,7 +275,7 @@ def _joined(text: KernelText, maximum: _Maximum, total: _Sum) -> cst.FunctionDef
         last = behind[0]
         behind[0] = last.with_changes(leading_lines=[*trailing, *last.leading_lines])  # type: ignore[attr-defined]
     body[first : second + 1] = [*before, loop, *behind]
-    return text.function.with_changes(body=text.function.body.with_changes(body=body))
+    return text.with_body(body)
 
 
 def _shape_of(text: KernelText, name: str) -> tuple[str, ...] | None:
@@ -300,13 +299,12 @@ def _loop(text: KernelText, maximum: _Maximum, total: _Sum) -> cst.For:
     tl, m, s = text.tl, maximum.name, total.name
     node = maximum.span.node
     lines = list(node.body.body)
-    taken = {total.name, *sets(total.span.node)}
-    new = text.fresh(f"new_{m}", f"next_{m}", but=taken)
-    base = text.fresh("base", "shift", f"{m}_base", but={*taken, new})
+    fresh = Names(text, {total.name, *sets(total.span.node)})
+    new, base = fresh(f"new_{m}", f"next_{m}"), fresh("base", "shift", f"{m}_base")
     steps = []
     x = code(maximum.of)
     if not isinstance(maximum.of, cst.Name):
-        x = text.fresh("x", "value", "element", but={*taken, new, base})
+        x = fresh("x", "value", "element")
         steps.append(f"{x} = {code(maximum.of.with_changes(lpar=(), rpar=()))}")
     last = lines[-1]
     assert isinstance(last, cst.SimpleStatementLine)

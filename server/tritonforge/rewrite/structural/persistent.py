@@ -84,11 +84,7 @@ class Persistent:
             (plural_of(tile_name(text, 0)),) if axes == 1 else tuple(f"tiles_{'xyz'[axis]}" for axis in range(axes))
         )
         extents = [extent_of(text, host, axis, wishes[axis]) for axis in range(axes)]
-        function = text.function.with_changes(
-            body=text.function.body.with_changes(
-                body=[*split.before, _loop(text, split.inside, [e.words for e in extents])]
-            )
-        )
+        function = text.with_body([*split.before, _loop(text, split.inside, [e.words for e in extents])])
         pairs = [pair for extent in extents for pair in extent.passed]
         for name, _ in pairs:
             function = with_parameter(function, name, least=host.most_positional)

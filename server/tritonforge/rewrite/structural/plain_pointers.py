@@ -21,7 +21,7 @@ from tritonforge.domain.finding import BottleneckClass
 from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural.calls import elements, grouped, integer, name_of
 from tritonforge.rewrite.structural.frame import Absent, Change
-from tritonforge.rewrite.structural.kernel_text import KernelText, Replacement, code, nodes_of, replaced
+from tritonforge.rewrite.structural.kernel_text import KernelText, Names, Replacement, code, line_of, nodes_of, replaced
 from tritonforge.rewrite.structural.loops import names_in, sets
 
 _MADE = ("base", "shape", "strides", "offsets", "block_shape", "order")
@@ -74,7 +74,7 @@ class _Blocks:
     def __init__(self, text: KernelText) -> None:
         self.text, self.tl = text, text.tl
         self.blocks: dict[str, _Block] = {}
-        self.taken: set[str] = set()
+        self.fresh = Names(text)
         self.made: list[tuple[cst.CSTNode, Replacement]] = []
         self.seen: set[int] = set()
 
@@ -136,7 +136,7 @@ class _Blocks:
         rows = []
         for name, offset, extent in zip(names, offsets, extents, strict=True):
             lanes = f"{self.tl}.arange(0, {extent})"
-            rows.append(_line(f"{name} = {lanes}" if offset == "0" else f"{name} = {offset} + {lanes}"))
+            rows.append(line_of(f"{name} = {lanes}" if offset == "0" else f"{name} = {offset} + {lanes}"))
         rows[0] = rows[0].with_changes(leading_lines=line.leading_lines)
         rows[-1] = rows[-1].with_changes(trailing_whitespace=line.trailing_whitespace)
         self.made.append((line, cst.FlattenSentinel(rows)))
@@ -160,11 +160,7 @@ class _Blocks:
             pointer,
         )
         axes = {1: ("at",), 2: ("rows", "cols")}.get(rank, tuple(f"at_{i}" for i in range(rank)))
-        names = []
-        for axis in axes:
-            names.append(self.text.fresh(f"{stem}_{axis}", f"{pointer}_{axis}", but=self.taken))
-            self.taken.add(names[-1])
-        return tuple(names)
+        return tuple(self.fresh(f"{stem}_{axis}", f"{pointer}_{axis}") for axis in axes)
 
     def advance(self, line: cst.SimpleStatementLine, target: cst.Name, call: cst.Call) -> None:
         given = _arguments(call, ("base", "offsets"))
@@ -178,7 +174,7 @@ class _Blocks:
         negative = tuple(n or not self.is_positive(s) for n, s in zip(block.negative, steps, strict=True))
         self.blocks[target.value] = dataclasses.replace(block, negative=negative)
         pairs = [(n, s) for n, s in zip(block.names, steps, strict=True) if integer(s) != 0]
-        rows = [_line(f"{name} += {code(step)}") for name, step in pairs]
+        rows = [line_of(f"{name} += {code(step)}") for name, step in pairs]
         if not rows:
             self.made.append((line, cst.RemoveFromParent()))
             return
@@ -319,9 +315,3 @@ def _spread(axis: int, rank: int) -> str:
 def _keyword(name: str, value: str) -> cst.Arg:
     tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
     return cst.Arg(cst.parse_expression(value), keyword=cst.Name(name), equal=tight)
-
-
-def _line(text: str) -> cst.SimpleStatementLine:
-    line = cst.parse_statement(text)
-    assert isinstance(line, cst.SimpleStatementLine)
-    return line

@@ -27,7 +27,7 @@ from tritonforge.rewrite.structural.calls import argument, integer, name_of, val
 from tritonforge.rewrite.structural.flow import Flow, flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.host import Host
-from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
+from tritonforge.rewrite.structural.kernel_text import KernelText, Names, code, line_of, nodes_of
 from tritonforge.rewrite.structural.loops import names_in
 from tritonforge.rewrite.structural.parameters import with_parameter
 from tritonforge.rewrite.structural.walking import (
@@ -43,12 +43,12 @@ from tritonforge.rewrite.structural.walking import (
 from tritonforge.rewrite.structural.workspace import grid_tuple
 
 _MOST_BINS = 4096
-_DTYPES = {"float32": "float32", "int32": "int32", "int64": "int64"}
+_DTYPES = frozenset({"float32", "int32", "int64"})
 
 
 @dataclass(frozen=True)
 class _Update:
-    """An atomic: the statement, its address, what it adds, its mask; `bins` where its address is looked up."""
+    """An atomic: the statement, its address, what it adds, its mask; `index` where its address is looked up."""
 
     line: cst.SimpleStatementLine
     call: cst.Call
@@ -156,21 +156,19 @@ def _update(text: KernelText, flow: Flow, axis: int, call: cst.Call) -> _Update:
         if access.kind == "load" and access.pointer == pointer:
             raise Refused(f"the kernel reads {pointer}, which it adds to")
     tensor = dict(text.launch.problem.arguments).get(pointer)
-    if isinstance(tensor, Tensor) and tensor.dtype not in _DTYPES:
-        raise Refused(f"{pointer} is of {tensor.dtype}")
-    dtype = _DTYPES[tensor.dtype] if isinstance(tensor, Tensor) else ""
-    if not dtype:
+    if not isinstance(tensor, Tensor):
         raise Refused(f"the recorded launch does not say of which type {pointer} is")
+    if tensor.dtype not in _DTYPES:
+        raise Refused(f"{pointer} is of {tensor.dtype}")
     if axis not in flow.of(address).programs:
-        return _Update(line, call, pointer, dtype)
+        return _Update(line, call, pointer, tensor.dtype)
     index = _looked_up(text, flow, address, pointer)
     value = value_of(call, "atomic_add", "val")
-    if index is None or value is None or integer(value) != 1 or dtype == "float32":
+    if index is None or value is None or integer(value) != 1 or tensor.dtype == "float32":
         raise Refused(f"every program adds to other places of {pointer}")
-    assert isinstance(tensor, Tensor)
     if len(tensor.shape) != 1 or tensor.shape[0] > _MOST_BINS:
         raise Refused(f"{tensor.shape} bins are more than a program counts by itself")
-    return _Update(line, call, pointer, dtype, index)
+    return _Update(line, call, pointer, tensor.dtype, index)
 
 
 def _looked_up(text: KernelText, flow: Flow, address: cst.BaseExpression, pointer: str) -> cst.BaseExpression | None:
@@ -248,7 +246,7 @@ class _Plan:
         """Return the kernel with a loop over tiles and its atomics behind it."""
         text, tl = self.text, self.text.tl
         tile = tile_name(text, self.axis)
-        taken = {tile}
+        fresh = Names(text, {tile})
         starts: list[str] = []
         behind: list[cst.BaseStatement] = []
         steps: dict[int, str] = {}
@@ -256,8 +254,7 @@ class _Plan:
             value = value_of(update.call, "atomic_add", "val")
             assert value is not None
             stem = update.pointer.removesuffix("_ptr")
-            name = text.fresh(f"own_{stem}", f"{stem}_of_program", but=taken)
-            taken.add(name)
+            name = fresh(f"own_{stem}", f"{stem}_of_program")
             if update.index is not None:
                 steps[id(update.line)] = self._count(update, name)
                 starts.append(f"{name} = {tl}.zeros(({self.bins(update)[1]},), {tl}.int32)")
@@ -283,13 +280,12 @@ class _Plan:
             if step is None:
                 inside.append(statement)
                 continue
-            assert isinstance(statement, cst.SimpleStatementLine)
-            inside.append(cst.ensure_type(cst.parse_statement(step), cst.SimpleStatementLine))
+            inside.append(line_of(step))
         head = f"for {tile} in range({tl}.program_id({self.axis}), {tiles}, {tl}.num_programs({self.axis})):"
         loop = loop_over(head, in_loop(text, inside, {self.axis: tile}))
         zeros = [cst.parse_statement(s) for s in starts]
         body = [*self.split.before, *zeros, loop, *behind]
-        return text.function.with_changes(body=text.function.body.with_changes(body=body))
+        return text.with_body(body)
 
     def _summed(self, value: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.Call | None]:
         """Return what is summed up over a block before it is added, and the call that does that."""
@@ -330,11 +326,11 @@ class _Plan:
         return self._kept(update, code(update.call.with_changes(args=kept)))
 
     def _kept(self, update: _Update, words: str) -> cst.BaseStatement:
-        line = cst.ensure_type(cst.parse_statement(bare_lines(words)), cst.SimpleStatementLine)
+        line = line_of(_unbroken(words))
         comments = [x for x in update.line.leading_lines if x.comment]
         return line.with_changes(leading_lines=comments, trailing_whitespace=update.line.trailing_whitespace)
 
 
-def bare_lines(words: str) -> str:
+def _unbroken(words: str) -> str:
     """Return an expression that was spread over lines as one line; long ones are spread again later."""
     return " ".join(words.split()) if "#" not in words and "\n" in words else words

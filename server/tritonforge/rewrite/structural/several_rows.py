@@ -153,7 +153,7 @@ def _widths(text: KernelText, flow: Flow, axis: int) -> int:
     sizes = [1]
     for value in flow.values.values():
         if axis in value.programs and value.shape is not None:
-            extents = [int(e) if e.isdecimal() else text.value(e) for e in value.shape]
+            extents = [text.size(e) for e in value.shape]
             if any(e is None for e in extents):
                 raise Refused("how wide a row's block is cannot be told")
             sizes.append(math.prod(e for e in extents if e is not None))

@@ -29,7 +29,7 @@ from tritonforge.rewrite.structural.carried import Carried, Carrying, carried_by
 from tritonforge.rewrite.structural.flow import Flow, Shape, flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.host import Host
-from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
+from tritonforge.rewrite.structural.kernel_text import KernelText, Names, code, line_of, nodes_of
 from tritonforge.rewrite.structural.loops import Span, sets, spans_of
 from tritonforge.rewrite.structural.parameters import with_parameter
 from tritonforge.rewrite.structural.workspace import Workspace, new_axis, stages
@@ -104,8 +104,8 @@ def _counts(text: KernelText, span: Span) -> list[int]:
     units = spec.sms if spec else 100
     if programs >= _FULL * units:
         raise Absent(f"{programs} programs fill the device")
-    stop = int(span.stop) if span.stop.isdecimal() else text.value(span.stop)
-    step = int(span.step) if span.step.isdecimal() else text.value(span.step)
+    stop = text.size(span.stop)
+    step = text.size(span.step)
     if stop is None:
         bound = cst.parse_expression(span.stop)
         if name_of(bound, text.tl) == "cdiv" and isinstance(bound, cst.Call) and len(bound.args) == 2:
@@ -191,9 +191,8 @@ class _Plan:
 
     def names(self) -> dict[str, str]:
         """Return the names of what is new in the kernel."""
-        taken: set[str] = set()
-        out = {}
-        for role, wishes in {
+        fresh = Names(self.text)
+        roles = {
             "part": ("part", "split", "part_id"),
             "tile": ("tile", "program", "tile_id"),
             "slot": ("slot", "place", "slot_id"),
@@ -203,10 +202,8 @@ class _Plan:
             "new": ("larger", "new_highest_of_parts"),
             "own": ("scale_before", "factor_before"),
             "other": ("scale_part", "factor_part"),
-        }.items():
-            out[role] = self.text.fresh(*wishes, but=taken)
-            taken.add(out[role])
-        return out
+        }
+        return {role: fresh(*wishes) for role, wishes in roles.items()}
 
     def pointers(self) -> list[str]:
         """Return the names of the parameters for the workspace, one for each result."""
@@ -269,7 +266,7 @@ class _Plan:
             orelse=choice.orelse.with_changes(body=choice.orelse.body.with_changes(body=second)),
         )
         body[place:] = [*_parsed([f"{names['tile']} = {ids}", *within]), choice]
-        return self.text.function.with_changes(body=self.text.function.body.with_changes(body=body))
+        return self.text.with_body(body)
 
     def split_alone(self) -> cst.FunctionDef:
         """Return the kernel with the loop split, and everything behind it as it was."""
@@ -278,7 +275,7 @@ class _Plan:
         lines, loop = self.bounds(names)
         part = f"{names['part']} = {self.text.tl}.program_id({self.axis})"
         body[self.span.place : self.span.place + 1] = [*_parsed([part, *lines]), loop]
-        return self.text.function.with_changes(body=self.text.function.body.with_changes(body=body))
+        return self.text.with_body(body)
 
     def each(self) -> Iterator[tuple[str, Carried]]:
         """Yield the results, each with the parameter for its parts."""
@@ -295,15 +292,13 @@ class _Plan:
 
     def within(self) -> dict[Shape, tuple[str, str]]:
         """Return, for every shape of two axes, a name for where its elements lie in a part, and the expression."""
-        tl, taken = self.text.tl, set(self.names().values())
+        tl, fresh = self.text.tl, Names(self.text, self.names().values())
         out: dict[Shape, tuple[str, str]] = {}
         for result in self.carrying.results:
             if len(result.shape) == 2 and result.shape not in out:
                 rows, columns = result.shape
-                name = self.text.fresh("within", "in_tile", but=taken)
-                taken.add(name)
                 lanes = f"{tl}.arange(0, {rows})[:, None] * {columns} + {tl}.arange(0, {columns})[None, :]"
-                out[result.shape] = (name, lanes)
+                out[result.shape] = (fresh("within", "in_tile"), lanes)
         return out
 
     def merging(self, names: dict[str, str]) -> list[str]:
@@ -337,7 +332,7 @@ def _factor(words: str) -> str:
 
 
 def _parsed(lines: Sequence[str], comment: str = "") -> list[cst.BaseStatement]:
-    out: list[cst.BaseStatement] = [cst.ensure_type(cst.parse_statement(x), cst.SimpleStatementLine) for x in lines]
+    out: list[cst.BaseStatement] = [line_of(x) for x in lines]
     if out and comment:
         out[0] = out[0].with_changes(leading_lines=[cst.EmptyLine(comment=cst.Comment(comment))])
     return out

@@ -69,7 +69,7 @@ def _dot(text: KernelText, flow: Flow, call: cst.Call) -> list[tuple[cst.CSTNode
         if shape is None or len(shape) != 2:
             return []
         for extent in shape:
-            size = int(extent) if extent.isdecimal() else text.value(extent)
+            size = text.size(extent)
             if size is None or size < _LEAST:
                 raise Refused(f"{extent} is below {_LEAST}, the least extent of a dot")
     right = code(second) if form == "::N" else f"{text.tl}.trans({code(second)})"

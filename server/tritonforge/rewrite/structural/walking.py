@@ -18,7 +18,15 @@ from tritonforge.rewrite.rules.launch_values import Refused, called_name
 from tritonforge.rewrite.structural.calls import integer, name_of, value_of
 from tritonforge.rewrite.structural.flow import Flow
 from tritonforge.rewrite.structural.host import Host
-from tritonforge.rewrite.structural.kernel_text import KernelText, Replacement, code, nodes_of, replaced_in
+from tritonforge.rewrite.structural.kernel_text import (
+    KernelText,
+    Names,
+    Replacement,
+    code,
+    line_of,
+    nodes_of,
+    replaced_in,
+)
 from tritonforge.rewrite.structural.loops import has_effect, names_in, put, sets, times_set
 from tritonforge.rewrite.structural.workspace import grid_tuple
 
@@ -30,6 +38,7 @@ def with_own_pointers(text: KernelText) -> KernelText:
     """
     known = {p.name for p in text.kernel.parameters}
     counted = times_set(text.function.body)
+    fresh = Names(text)
     own: dict[str, cst.BaseExpression] = {}
     body: list[cst.CSTNode] = []
     for statement in text.function.body.body:
@@ -46,12 +55,8 @@ def with_own_pointers(text: KernelText) -> KernelText:
             assert isinstance(statement, cst.SimpleStatementLine)
             name = code(small.target)
             stem = name.removesuffix("_ptr")
-            new = text.fresh(
-                f"{stem}_here", f"{stem}_start", but={n.value for n in own.values() if isinstance(n, cst.Name)}
-            )
-            line = cst.ensure_type(
-                cst.parse_statement(f"{new} = {name} + {code(small.value)}"), cst.SimpleStatementLine
-            )
+            new = fresh(f"{stem}_here", f"{stem}_start")
+            line = line_of(f"{new} = {name} + {code(small.value)}")
             kept = {"leading_lines": statement.leading_lines, "trailing_whitespace": statement.trailing_whitespace}
             body.append(put(line.with_changes(**kept), own))
             own[name] = cst.Name(new)
@@ -60,7 +65,7 @@ def with_own_pointers(text: KernelText) -> KernelText:
     if not own:
         return text
     again = copy.copy(text)
-    again.function = text.function.with_changes(body=text.function.body.with_changes(body=body))
+    again.function = text.with_body(body)
     return again
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import libcst as cst
 
 from tritonforge.rewrite.structural.calls import name_of, value_of
-from tritonforge.rewrite.structural.kernel_text import code
+from tritonforge.rewrite.structural.kernel_text import code, line_of
 from tritonforge.rewrite.structural.loops import Spelled, bare, names_in, reads, sets, step_of
 
 _SHAPING = frozenset({"sum", "to", "cast", "trans", "reshape", "view", "permute", "broadcast_to", "expand_dims"})
@@ -90,5 +90,4 @@ def _written_out(line: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
     if not isinstance(line, cst.AugAssign):
         return line
     name, operator = code(line.target), code(line.operator).strip().removesuffix("=")
-    new = cst.parse_statement(f"{name} = {name} {operator} ({code(line.value)})")
-    return cst.ensure_type(cst.ensure_type(new, cst.SimpleStatementLine).body[0], cst.Assign)
+    return line_of(f"{name} = {name} {operator} ({code(line.value)})").body[0]

@@ -123,7 +123,7 @@ class Workspace:
 
     def sizes(self, shape: Shape) -> list[int]:
         """Return the extents of a shape in the recorded launch."""
-        known = [int(e) if e.isdecimal() else self.text.value(e) for e in shape]
+        known = [self.text.size(e) for e in shape]
         if any(n is None for n in known):
             raise Refused("how large a partial result is cannot be told")
         return [n for n in known if n is not None]
