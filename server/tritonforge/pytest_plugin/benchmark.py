@@ -97,24 +97,16 @@ class KernelBenchmark:
             # A test makes some of the baseline's launches; the others are other tests'.
             return check, tuple(one for one in found if one.status != "missing")
 
-        said = ""
         try:
             check, found = laboratory.run(work)
-        except TritonForgeError as error:
-            said = str(error)
-        if said:
-            pytest.fail(f"tritonforge: {said}", pytrace=False)
-        for kernel, why in check.unknown:
-            pytest.fail(f"tritonforge: {kernel.name}: {why}", pytrace=False)
-        if laboratory.update:
-            for sentence in check.left_out():
-                pytest.fail(f"tritonforge: {sentence}", pytrace=False)
-            try:
+            for kernel, why in check.unknown:
+                pytest.fail(f"tritonforge: {kernel.name}: {why}", pytrace=False)
+            if laboratory.update:
+                for sentence in check.left_out():
+                    pytest.fail(f"tritonforge: {sentence}", pytrace=False)
                 laboratory.keep(check)
-            except TritonForgeError as error:
-                said = str(error)
-            if said:
-                pytest.fail(f"tritonforge: {said}", pytrace=False)
+        except TritonForgeError as error:  # its sentence is all there is to say: no traceback
+            raise pytest.fail.Exception(f"tritonforge: {error}", pytrace=False) from None
         laboratory.comparisons += found
         bad = [one for one in found if one.failed]
         if bad:
