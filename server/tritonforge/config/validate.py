@@ -66,11 +66,12 @@ def check_table(table: Mapping[str, Any], rules: Mapping[str, Rule], path: Path,
         try:
             kept[key] = rule.check(value)
         except ValueError as error:
-            # Of a list or a table the kind alone says nothing where it is an entry that is wrong.
-            found = str(error) if str(error) and isinstance(value, (list, dict)) else f"not {_shown(value)}"
-            detail = f" ({error})" if str(error) and found != str(error) else ""
-            link = ": " if found == str(error) else ", "
-            source.report(here, f"'{key}' in {_title(path)} must be {rule.expected}{link}{found}{detail}.")
+            said = str(error)
+            if said and isinstance(value, (list, dict)):
+                why = f": {said}"  # the kind alone says nothing where it is an entry that is wrong
+            else:
+                why = f", not {_shown(value)}" + (f" ({said})" if said else "")
+            source.report(here, f"'{key}' in {_title(path)} must be {rule.expected}{why}.")
     return kept
 
 
