@@ -14,7 +14,7 @@ import tokenize
 from collections.abc import Mapping
 from pathlib import Path
 
-from tritonforge.rewrite.llm.secrets import HIDDEN, environments_secrets, looks_secret_hidden, secrets_in
+from tritonforge.rewrite.llm.secrets import Redactor, environments_secrets, secrets_in
 
 # Two parts at least, so that a quotient (`m/n`) is no path; `//` (an address, an integer quotient) begins none.
 _PATH = re.compile(r"""(?<![\w/:.)\]])(?:~|\.{1,2})?(?:/[\w.@+~-]+){2,}/?|\b[A-Za-z]:[\\/](?:[\w.@+~ -]+[\\/]?)+""")
@@ -44,8 +44,8 @@ class Hiding:
         """`root` is the workspace's folder, `names` what names the user, `secrets` what the environment keeps."""
         self._root = root.rstrip("/")
         self._names = own_names() if names is None else names
-        secrets = environments_secrets(os.environ) if secrets is None else secrets
-        self._secrets = sorted(secrets, key=len, reverse=True)
+        self._secrets = environments_secrets(os.environ) if secrets is None else secrets
+        self._redact = Redactor(self._secrets)
         self._known: list[str] = []
         self._files: set[str] = set()
 
@@ -94,9 +94,7 @@ class Hiding:
         """Return a message (of a compiler, of a finding) without paths, addresses, names and keys; for good."""
         if self._root:
             text = text.replace(self._root + "/", "").replace(self._root, "the workspace")
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
-        text = looks_secret_hidden(text)
+        text = self._redact(text)
         for name in sorted(self._files, key=len, reverse=True):
             text = re.sub(rf"(?<![\w/.]){re.escape(name)}(?![\w/])", "<file>", text)
         for pattern, instead in ((_MAIL, "<mail>"), (_ADDRESS, "<address>"), (_PATH, "<path>"), (_FILE, "<file>")):
