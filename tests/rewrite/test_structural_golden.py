@@ -4,6 +4,7 @@ A case is a folder with `before.py`, `task.json` and, unless it is refused, `aft
 tests/rewrite/test_structural_golden.py CASE…` writes `after.py` anew, to be read before it is committed.
 """
 
+import ast
 import itertools
 import json
 import sys
@@ -19,6 +20,7 @@ from tritonforge.domain.launch import CallSite, Config, Launch, Problem, Scalar,
 from tritonforge.domain.provenance import Evidence
 from tritonforge.domain.source import Range, apply_edits
 from tritonforge.rewrite import Refusal, RuleEngine
+from tritonforge.rewrite.elsewhere import with_all_sites
 from tritonforge.rewrite.protocol import Task
 from tritonforge.rewrite.structural import REWRITES, rewrites
 
@@ -65,6 +67,35 @@ def outcomes_of(case):
     wanted = json.loads((folder / "task.json").read_text())
     text = (folder / "before.py").read_bytes().decode()
     return wanted, text, list(rewrites(BY_NAME[wanted["rewrite"]], task_of(text, wanted)))
+
+
+def cut(text, kernel):
+    """Return the two files of a kernel that is imported by its host functions: those of `text`, one after the other."""
+    lines, parts = text.splitlines(), {True: [], False: []}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef):
+            first = min(n.lineno for n in (node, *node.decorator_list)) - 1
+            while lines[first - 1].startswith("#"):
+                first -= 1
+            parts[bool(node.decorator_list)].append("\n".join(lines[first : node.end_lineno]))
+    heads = {
+        "kernels.py": "import triton\nimport triton.language as tl",
+        "host.py": f"import torch\nimport triton\n\nfrom kernels import {kernel}",
+    }
+    return {file: "\n\n\n".join([heads[file], *parts[file == "kernels.py"]]) + "\n" for file in heads}
+
+
+@pytest.mark.parametrize("case", ["chunked_gated", "persistent_matmul", "split_matmul"])
+def test_it_makes_the_same_of_a_kernel_that_another_file_imports(case):
+    wanted, text, _ = outcomes_of(case)
+    texts = cut(text, wanted["kernel"])
+    task = task_of(texts["kernels.py"], wanted, "kernels.py")
+    kernel = with_all_sites(task.kernel, texts)
+    site = CallSite("host.py", kernel.launch_sites[0].range.start.line, kernel.launch_sites[0].host)
+    task = replace(task, kernel=kernel, texts=texts, launches=(replace(task.launches[0], call_site=site),))
+    made = next(rewrites(BY_NAME[wanted["rewrite"]], task))
+    assert not isinstance(made, Refusal), made
+    assert made.task.texts == cut((GOLDEN / case / "after.py").read_text(), wanted["kernel"])
 
 
 @pytest.mark.parametrize("case", CASES)

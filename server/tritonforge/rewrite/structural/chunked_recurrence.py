@@ -73,7 +73,7 @@ class ChunkedRecurrence:
 
     def changes(self, text: KernelText) -> Iterator[Change]:
         """Yield chunks of 32, 16, 64 and 8 steps that fit the registers."""
-        if not text.triton:
+        if not text.own_triton:
             raise Absent("triton is not imported under a name of its own")
         flow = flow_of(text.function, text.kernel, text.tl)
         found = _recurrence(text, flow)
@@ -291,7 +291,7 @@ class _Plan:
         names_set = [*sorted(sets(found.span.node.body)), found.span.variable]
         self.all = {name: fresh(f"{name}_all", f"all_{name}", f"{name}_of_chunk") for name in names_set}
         self.states = self.all[found.state]
-        names: set[str] = {n.name for n in text.scopes.tree.body if isinstance(n, ast.FunctionDef)}
+        names: set[str] = {n.name for n in text.own_scopes.tree.body if isinstance(n, ast.FunctionDef)}
         self.combine = next(n for n in ("linear_steps", "two_linear_steps", "linear_steps_2") if n not in names)
 
     def helper(self) -> tuple[Edit, ...]:
@@ -302,8 +302,8 @@ class _Plan:
         """
         if self.found.factor is None:
             return ()
-        source = self.text.source
-        node = kernel_function(self.text.scopes, self.text.kernel)
+        source = self.text.own_source
+        node = kernel_function(self.text.own_scopes, self.text.kernel)
         if node is None or node.col_offset:
             raise Refused("the kernel is written inside of something, where no helper can stand beside it")
         line = min([node.lineno, *(d.lineno for d in node.decorator_list)])
@@ -311,7 +311,7 @@ class _Plan:
             line -= 1
         new = source.newline
         lines = [
-            f"@{self.text.triton}.jit",
+            f"@{self.text.own_triton}.jit",
             f"def {self.combine}(first_decay, first_added, decay, added):",
             '    """Two steps `h = decay * h + added` as one."""',
             "    return decay * first_decay, decay * first_added + added",

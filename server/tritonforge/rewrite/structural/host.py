@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Sequence
 
 from tritonforge.domain.source import Edit
@@ -63,6 +64,15 @@ class Host:
             if any(isinstance(a, ast.Starred) for a in node.call.args):
                 raise Refused(f"the launch at line {node.call.lineno} spreads its arguments")
         return max(len(node.call.args) for node in self.nodes)
+
+    def require_torch(self) -> None:
+        """Check that torch goes by its name in the file with the launches.
+
+        Raises:
+            Refused: it does not.
+        """
+        if not re.search(r"^import torch\b", self.source.text, re.MULTILINE):
+            raise Refused("torch is not imported under its name")
 
     def extent(self, site: int, axis: int) -> ast.expr:
         """Return the expression of one axis of a launch's grid.

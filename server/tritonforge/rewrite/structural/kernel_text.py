@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
@@ -46,7 +47,7 @@ class KernelText:
     """What a structural rewrite works on. `module` and `function` are not to be changed; make new nodes instead.
 
     `source` and `scopes` are of the file that launches the kernel (`host_file`), which may import it from the one that
-    `file`, `text` and `module` are of.
+    `file`, `text`, `module`, `own_source` and `own_scopes` are of.
 
     Args:
         task: the kernel, the texts of its files, and its launches, the first of which decides.
@@ -63,7 +64,7 @@ class KernelText:
         self.text = task.texts[self.file]
         self.host_file = self._host_file()
         try:
-            self.own_scopes = read(self.file, self.text)[1]
+            self.own_source, self.own_scopes = read(self.file, self.text)
             self.source, self.scopes = read(self.host_file, task.texts[self.host_file])
             self.module = _parsed(self.text)
         except (SyntaxError, cst.ParserSyntaxError) as error:
@@ -73,7 +74,8 @@ class KernelText:
         self.function = self._function()
         self.tl = _alias(self.text, "triton.language")
         self.triton = _alias(self.source.text, "triton")
-        """What the file with the launches calls it."""
+        """What the file with the launches calls it; `own_triton`: the file with the kernel."""
+        self.own_triton = _alias(self.text, "triton")
 
     def _host_file(self) -> str:
         files = dict.fromkeys(site.file for site in self.kernel.launch_sites)
@@ -163,6 +165,13 @@ class KernelText:
             if wish not in taken:
                 return wish
         return next(f"{wishes[-1]}_{i}" for i in range(2, 99) if f"{wishes[-1]}_{i}" not in taken)
+
+    def reading(self, function: cst.FunctionDef) -> KernelText:
+        """Return this with `function` in the kernel's place, to be read and transformed; it makes no edits."""
+        again = copy.copy(self)
+        again.function = function
+        again.__dict__.pop("names", None)  # kept from before, without those that `function` adds
+        return again
 
     def with_body(self, body: Iterable[cst.CSTNode]) -> cst.FunctionDef:
         """Return the kernel with other statements in its body."""

@@ -39,7 +39,7 @@ from tritonforge.rewrite.structural.walking import (
     tile_name,
     with_own_pointers,
 )
-from tritonforge.rewrite.structural.workspace import device_of, grid_tuple
+from tritonforge.rewrite.structural.workspace import HostNames, device_of, grid_tuple
 
 _LEAST_WAVES = 4
 """Programs for each multiprocessor below which a loop over them has too few rounds."""
@@ -93,7 +93,7 @@ class Persistent:
             edits += host.keywords([pairs])
         if "min" in _names_set(host):
             raise Refused("min is a variable of the file that launches it")
-        units_name = _fresh(host, "NUM_SMS")
+        units_name = HostNames(n.id for n in host.scopes.nodes if isinstance(n, ast.Name))("NUM_SMS")
         edits += _units(text, host, units_name)
         for count in counts:
             most = units_name if count == 1 else f"{count} * {units_name}"
@@ -153,11 +153,6 @@ def _names_set(host: Host) -> set[str]:
     return found | {n.name for n in host.scopes.nodes if isinstance(n, ast.FunctionDef)}
 
 
-def _fresh(host: Host, wish: str) -> str:
-    taken = {n.id for n in host.scopes.nodes if isinstance(n, ast.Name)}
-    return wish if wish not in taken else next(f"{wish}_{i}" for i in range(2, 99) if f"{wish}_{i}" not in taken)
-
-
 def _units(text: KernelText, host: Host, name: str) -> tuple[Edit, ...]:
     """Return the edit that asks for the number of multiprocessors in front of the grid.
 
@@ -167,8 +162,7 @@ def _units(text: KernelText, host: Host, name: str) -> tuple[Edit, ...]:
     node = host.nodes[0]
     if node.host is None:
         raise Refused("the launch stands in no function")
-    if not re.search(r"^import torch\b", text.text, re.MULTILINE):
-        raise Refused("torch is not imported under its name")
+    host.require_torch()
     places = [node.call, grid_tuple(host)]
     statements = []
     for place in places:

@@ -7,7 +7,6 @@ What does not depend on the tile stays in front of the loop.
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -62,11 +61,7 @@ def with_own_pointers(text: KernelText) -> KernelText:
             own[name] = cst.Name(new)
         else:
             body.append(put(statement, own) if own else statement)
-    if not own:
-        return text
-    again = copy.copy(text)
-    again.function = text.with_body(body)
-    return again
+    return text.reading(text.with_body(body)) if own else text
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tritonforge.domain.source import Edit
 from tritonforge.rewrite.rules.grid import meta_key
@@ -105,8 +105,7 @@ class Workspace:
             raise Refused("tiles are chosen by a decorator, so that nobody knows how large the partial results are")
         if self.node.host is None:
             raise Refused("the launch stands in no function")
-        if not re.search(r"^import torch\b", text.text, re.MULTILINE):
-            raise Refused("torch is not imported under its name")
+        host.require_torch()
         statement = next(a for a in host.scopes.ancestors(self.node.call) if isinstance(a, ast.stmt))
         if not isinstance(statement, ast.Expr) or statement.value is not self.node.call:
             raise Refused("the launch is no statement of its own")
@@ -192,7 +191,7 @@ class Workspace:
         source, statement = self.source, self.statement
         line = source.line_text(statement.lineno)
         indent = line[: len(line) - len(line.lstrip())]
-        fresh = _Names(self.taken)
+        fresh = HostNames(self.taken)
         names = [fresh(p.removesuffix("_ptr")) for p in self.pointers]
         parts, stage = fresh(split), fresh("in_parts")
         lines = [f"{name} = {value}" for name, value in self.hoisted.items()]
@@ -248,13 +247,14 @@ class Workspace:
         return [Edit(source.file, source.line_starts[first - 1], source.line_starts[end], "")]
 
 
-class _Names:
-    """Names for variables of a function, none of them one of `taken`, each given once."""
+class HostNames:
+    """Names for variables of host code, none of them one of `taken`, each given once."""
 
-    def __init__(self, taken: set[str]) -> None:
+    def __init__(self, taken: Iterable[str]) -> None:
         self.taken = set(taken)
 
     def __call__(self, wish: str) -> str:
+        """Return `wish`, or with a number the first that is free."""
         numbered = (f"{wish}_{i}" for i in range(2, 99))
         name = wish if wish not in self.taken else next(n for n in numbered if n not in self.taken)
         self.taken.add(name)
