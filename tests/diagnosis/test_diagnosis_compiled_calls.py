@@ -152,6 +152,20 @@ def test_a_target_elsewhere_has_no_memory_here(tmp_path):
         assert CompiledCalls.for_session(store, session()) is not None
 
 
+def test_files_behind_a_call_are_told_of_a_target_elsewhere_too_and_nothing_of_it_is_kept(tmp_path):
+    (tmp_path / "helpers.py").write_text("x = 1\n")
+    behind = ((str(tmp_path / "helpers.py"), file_state(str(tmp_path / "helpers.py"))),)
+    kernel = kernel_of(SOURCE)
+    question = program(SOURCE), kernel, CALL, "sm_90"
+    with open_store(tmp_path) as store:
+        for target, kept in ((session(command=("ssh", "gpu1")), False), (session(), True)):
+            calls = CompiledCalls(store, target)
+            key = calls.key(*question)
+            calls.keep(key, kernel, behind, [])
+            assert calls.states_of(*question) == behind
+            assert (calls.find(key, kernel) is not None, store.compiled(key) is not None) == (kept, kept)
+
+
 def test_what_the_interpreter_saw_is_kept_with_the_files_behind_the_compilation(memory, tmp_path):
     fault = Fault("out-of-bounds", "scale", "reads past x_ptr", STORE)
     text = "# moved\n" + SOURCE

@@ -31,12 +31,15 @@ class CompiledCalls:
     """What a store holds of one target's compilations. Make one for each run: it looks at every file once only.
 
     A compilation is found again when the kernel, what it reads of its file, the functions that launch it and all other
-    files behind the program are as they were, whatever else has changed in the file, also above the kernel.
+    files behind the program are as they were, whatever else has changed in the file, also above the kernel. Files of a
+    target elsewhere cannot be looked at from here: of such a target nothing is found or kept, and everything is
+    compiled there in each run.
     """
 
     def __init__(self, store: Store, session: Session) -> None:
         """Remember in `store` what `session` compiles."""
         self._store = store
+        self._here = not session.target.command
         described = session.described
         self._versions = {
             "python": described.python, "executable": described.executable,
@@ -49,7 +52,7 @@ class CompiledCalls:
 
     @staticmethod
     def for_session(store: Store, session: Session) -> CompiledCalls | None:
-        """Return a memory for `session`; None for a target elsewhere, whose files cannot be looked at from here."""
+        """Return a memory for `session`; None for a target elsewhere, of which it would keep nothing."""
         return None if session.target.command else CompiledCalls(store, session)
 
     def key(self, program: Program, kernel: Kernel, call: Call, arch: str) -> str:
@@ -80,11 +83,16 @@ class CompiledCalls:
     ) -> None:
         """Remember what was compiled under `key`, as long as all `sources` stay as they are."""
         self._sources[key] = tuple(sources)
-        self._store.put_compiled(key, CompiledCall(kernel.range.start.line, tuple(sources), tuple(launches)))
+        if self._here:
+            self._store.put_compiled(key, CompiledCall(kernel.range.start.line, tuple(sources), tuple(launches)))
+
+    def states_of(self, program: Program, kernel: Kernel, call: Call, arch: str) -> tuple[tuple[str, str], ...]:
+        """Return (absolute path, state) of each file, besides the program's own texts, behind a compiled call."""
+        return self._sources.get(self.key(program, kernel, call, arch), ())
 
     def sources_of(self, program: Program, kernel: Kernel, call: Call, arch: str) -> tuple[str, ...]:
         """Return the absolute paths of the files, besides the program's own texts, behind a call that was compiled."""
-        return tuple(path for path, _ in self._sources.get(self.key(program, kernel, call, arch), ()))
+        return tuple(path for path, _ in self.states_of(program, kernel, call, arch))
 
     def find_faults(self, program: Program, kernel: Kernel, call: Call) -> tuple[Fault, ...] | None:
         """Return what the interpreter saw of `kernel` in `call` earlier; None when it has to look."""
@@ -102,7 +110,7 @@ class CompiledCalls:
         """
         known = (self._sources.get(self.key(program, kernel, call, arch)) for arch in archs)
         sources = next((one for one in known if one is not None), None)
-        if sources is not None:
+        if sources is not None and self._here:
             key = self.key(program, kernel, call, _INTERPRETED)
             self._store.put_watched(key, WatchedCall(kernel.range.start.line, sources, tuple(faults)))
 
@@ -131,7 +139,7 @@ class CompiledCalls:
         return found
 
     def _current(self, sources: Sequence[tuple[str, str]]) -> bool:
-        return all(self._state(path) == state for path, state in sources)
+        return self._here and all(self._state(path) == state for path, state in sources)
 
     def _state(self, path: str) -> str:
         if path not in self._states:

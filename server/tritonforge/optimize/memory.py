@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tritonforge.diagnosis.assessment import Yardstick
 from tritonforge.diagnosis.compiled_calls import CompiledCalls
-from tritonforge.domain.compilation import Compilation
-from tritonforge.domain.file_state import file_state
-from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.launch import RecordedLaunch
 from tritonforge.domain.messages import Program
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs.session import Session
@@ -20,28 +16,6 @@ from tritonforge.optimize.endings import OVER
 from tritonforge.store import Store, TriedVersion
 from tritonforge.store.keys import answer_key, content_key, search_key
 from tritonforge.workload.subject import Subject
-
-
-class _Elsewhere(CompiledCalls):
-    """Of a target elsewhere: its files cannot be looked at from here, so everything is compiled there in each run."""
-
-    def __init__(self, store: Store, session: Session) -> None:
-        super().__init__(store, session)
-        self.behind: dict[str, str] = {}
-
-    def find(self, key: str, kernel: Kernel) -> None:
-        """Find nothing."""
-
-    def keep(
-        self,
-        key: str,
-        kernel: Kernel,
-        sources: Sequence[tuple[str, str]],
-        launches: Sequence[tuple[RecordedLaunch, Compilation]],
-    ) -> None:
-        """Note the state of the files behind the call, as the other side saw them."""
-        del key, kernel, launches
-        self.behind.update(sources)
 
 
 class Memory:
@@ -57,21 +31,13 @@ class Memory:
         self._again = again
         self._key = ""
         self._known: dict[str, TriedVersion] = {}
-        self.compiled = _Elsewhere(store, session) if session.target.command else CompiledCalls(store, session)
+        self.compiled = CompiledCalls(store, session)
 
     def begin(self, subject: Subject, judge: Yardstick | None) -> None:
         """Take note of the question; the original was compiled with `compiled`."""
         session, program = self._session, subject.program()
-        keys = [self.compiled.key(program, subject.kernel, call, session.arch) for call in subject.calls]
-        if isinstance(self.compiled, _Elsewhere):
-            sources = self.compiled.behind
-        else:
-            paths = (
-                path
-                for call in subject.calls
-                for path in self.compiled.sources_of(program, subject.kernel, call, session.arch)
-            )
-            sources = {path: file_state(path) for path in paths}
+        made = [(program, subject.kernel, call, session.arch) for call in subject.calls]
+        sources = dict(pair for one in made for pair in self.compiled.states_of(*one))
         described = session.described
         self._key = search_key(
             subject.kernel,
@@ -80,7 +46,7 @@ class Memory:
             texts=dict(program.overlays),
             sources=sources.items(),
             context={
-                "compiled": keys,
+                "compiled": [self.compiled.key(*one) for one in made],
                 "arch": session.arch,
                 "measures": session.measures,
                 "versions": (described.python, described.torch, described.triton),
