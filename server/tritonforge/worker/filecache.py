@@ -120,24 +120,34 @@ class FileCache:
             if root.is_symlink():
                 root.unlink()
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            clear: set[Path] = set()
             for entry in entries:
-                self._lay(root, entry)
+                self._lay(root, entry, clear)
             os.utime(root)
         except OSError as error:
             raise FileRefused(_full(self.folder, error)) from error
         return root
 
-    def _lay(self, root: Path, entry: object) -> None:
+    def _lay(self, root: Path, entry: object, clear: set[Path]) -> None:
+        """Lay out one file; `clear` are the folders to which the way was found clear, each of which is looked at once.
+
+        What a program has put where a file or its folders belong is removed: a link there would lead out of the tree.
+        """
         match entry:
             case [str(name), str(content), int(size), int(mtime_ns), bool(executable)] if _is_hash(content):
                 path = root / _inside(name)
             case _:
                 raise FileRefused(f"A file of the workspace is described as {str(entry)[:80]}.")
-        self._clear_the_way(root, path)
+        if path.parent not in clear:
+            self._clear_the_way(root, path.parent)
+            clear.add(path.parent)
         with contextlib.suppress(OSError):
             found = path.lstat()
             if stat.S_ISREG(found.st_mode) and (found.st_size, found.st_mtime_ns) == (size, mtime_ns):
                 return
+            if stat.S_ISDIR(found.st_mode):
+                clear.clear()
+                shutil.rmtree(path)
         try:
             data = (self._blobs / content).read_bytes()
         except OSError:
@@ -145,15 +155,13 @@ class FileCache:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _write(path, data, mode=0o700 if executable else 0o600, mtime_ns=mtime_ns)
 
-    def _clear_the_way(self, root: Path, path: Path) -> None:
-        """Remove what a program has put where a file or its folders belong: a link there would lead out of the tree."""
-        for folder in list(path.relative_to(root).parents)[-2::-1]:
+    def _clear_the_way(self, root: Path, folder: Path) -> None:
+        """Remove what is no folder on the way from `root` to `folder`."""
+        way = folder.relative_to(root)
+        for one in [*way.parents[::-1], way][1:]:  # `root` itself is one
             with contextlib.suppress(FileNotFoundError):
-                if not stat.S_ISDIR((root / folder).lstat().st_mode):
-                    (root / folder).unlink()
-        with contextlib.suppress(OSError):
-            if stat.S_ISDIR(path.lstat().st_mode):
-                shutil.rmtree(path)
+                if not stat.S_ISDIR((root / one).lstat().st_mode):
+                    (root / one).unlink()
 
     def _touch(self, path: Path) -> bool:
         try:
