@@ -7,7 +7,9 @@ import pytest
 from lsp_client import LspError, capabilities
 
 from tritonforge.lsp import names
+from tritonforge.lsp.code_actions import MENDED
 from tritonforge.lsp.hover import _plain
+from tritonforge.rewrite.mends import CODES
 
 EXTENSION = Path(__file__).parents[2] / "vscode-extension" / "src"
 EMOJI = """\
@@ -110,6 +112,10 @@ def test_columns_after_an_emoji_are_counted_as_was_agreed(start, said, encoding,
     assert mend["kind"] == "quickfix"
     client.apply(mend["edit"])
     assert [d for d in client.pull(uri)["items"] if d["code"] == "TF502"] == []
+
+
+def test_every_finding_that_has_mends_is_asked_for_them():
+    assert MENDED == CODES  # written down twice: what makes them is loaded when the first is asked for
 
 
 def test_a_suppression_comment_silences_its_line(start):

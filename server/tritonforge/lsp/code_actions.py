@@ -75,13 +75,13 @@ def edit_of(offer: Offer, snapshot: Snapshot, client: Client) -> types.Workspace
     if edits is None:
         return None
     documents = [(snapshot.uri, snapshot.version, [snapshot.positions.edit(edit) for edit in edits])] if edits else []
-    for file, elsewhere in offer.edits_elsewhere().items():
+    for file, verified in offer.others:
         path = snapshot.root / file
-        opened, verified = client.opened(path.as_uri()), dict(offer.others)[file]
-        if (opened[0] if opened is not None else _on_disk(path)) != verified:
+        text, version = client.opened(path.as_uri()) or (_on_disk(path), None)
+        if text != verified:
             return None  # what the verdict speaks of is no longer there
         positions = PositionedText(verified, snapshot.positions.encoding)
-        version = opened[1] if opened is not None else None
+        elsewhere = [edit for edit in offer.suggestion.trial.candidate.edits if edit.file == file]
         documents.append((path.as_uri(), version, [positions.edit(edit) for edit in elsewhere]))
     return client.edits_of(documents)
 

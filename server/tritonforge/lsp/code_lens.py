@@ -44,17 +44,16 @@ def _commands(
             _text(f"TritonForge: {job.verb} …"),
             types.Command("Cancel", names.CANCEL_JOB, arguments=[{"jobId": job.id}]),
         ]
-    known = facts.of(snapshot.uri, kernel.name)
+    known, offer = facts.of(snapshot.uri, kernel.name), facts.offered(snapshot.uri, kernel.name)
     profile = types.Command("Profile", names.PROFILE, arguments=[about])
     commands = [profile, types.Command("Optimize", names.OPTIMIZE, arguments=[about])]
     if known is None:
         profile.title = "TritonForge: Profile"
         commands += [run_to_record(way, snapshot.uri, kernel) for way in ways if way.alone][:1]
     else:
-        commands.insert(0, _text(_line(known, kernel, facts.offered(snapshot.uri, kernel.name))))
+        commands.insert(0, _text(_line(known, kernel, offer)))
         if previews:
             commands.append(types.Command("Report", names.REPORT, arguments=[about]))
-    offer = facts.offered(snapshot.uri, kernel.name)
     if offer is not None and offer.edits_for(snapshot) is not None:
         apply = f"Apply {summary.gain(offer.suggestion)}"
         this = {**about, "suggestion": offer.id}

@@ -32,11 +32,6 @@ class Offer:
     applied: CodeState | None = None
     others: tuple[tuple[str, str], ...] = ()
 
-    def edits_elsewhere(self) -> dict[str, tuple[Edit, ...]]:
-        """Return its edits of other files, by file; they hold while the file reads as in `others`."""
-        edits = self.suggestion.trial.candidate.edits
-        return {file: tuple(edit for edit in edits if edit.file == file) for file, _ in self.others}
-
     def edits_for(self, snapshot: Snapshot) -> tuple[Edit, ...] | None:
         """Return its edits for the document as it is now; None when what was verified is no longer there.
 

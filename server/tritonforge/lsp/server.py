@@ -78,14 +78,9 @@ class Server(LanguageServer):
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Leave errors to the log: a user can do nothing about most of them, and requests are answered anyway."""
 
-    def is_prepared(self, question: Mapping[str, Any]) -> bool:
-        """Tell whether a question about a document can be answered at once; see `Documents.prepare`."""
-        params = question.get("params")
-        about = params.get("textDocument") if isinstance(params, Mapping) else None
-        uri = about.get("uri") if isinstance(about, Mapping) else None
-        if "state" not in self.__dict__ or not isinstance(uri, str):
-            return True  # whatever is wrong with it is said at once
-        return self.state.documents.is_prepared(uri)
+    def is_prepared(self, uri: str) -> bool:
+        """Tell whether questions about a document can be answered at once; see `Documents.prepare`."""
+        return "state" not in self.__dict__ or self.state.documents.is_prepared(uri)
 
     def snapshot(self, document: types.TextDocumentIdentifier) -> Snapshot | None:
         """Return an open document as it is now."""

@@ -211,14 +211,17 @@ async def _hand_on(reader: asyncio.StreamReader, server: Server) -> None:
 
 def _about_one(later: deque[dict[str, Any]], server: Server) -> list[dict[str, Any]]:
     """Return the oldest question that can be answered now, with all others about the same document."""
-    first = next((one for one in later if server.is_prepared(one)), None)
-    if first is None:
-        return []
-    about = _document(first)
-    return [one for one in later if one is first or (about is not None and _document(one) == about)]
+    for first in later:
+        about = _document(first)
+        if about is None:
+            return [first]  # whatever is wrong with it is said at once
+        if server.is_prepared(about):
+            return [one for one in later if _document(one) == about]
+    return []
 
 
 def _document(question: dict[str, Any]) -> str | None:
+    """Return the URI of the document that a question is about; None for one that names none."""
     params = question.get("params")
     document = params.get("textDocument") if isinstance(params, dict) else None
     uri = document.get("uri") if isinstance(document, dict) else None

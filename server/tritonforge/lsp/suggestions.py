@@ -41,7 +41,7 @@ def preview(state: State, snapshot: Snapshot, offer: Offer) -> dict[str, Any]:
         UsageError: several cells or another file change, which no diff editor shows.
     """
     edits = offer.edits_for(snapshot)
-    if offer.edits_elsewhere():
+    if offer.others:
         files = ", ".join(dict.fromkeys(edit.file for edit in offer.suggestion.trial.candidate.edits))
         raise UsageError(f"The suggestion changes {files}.", "Apply it to look at it; undo takes it back.")
     uri, text = snapshot.uri, None if edits is None else apply_edits(snapshot.text, edits)

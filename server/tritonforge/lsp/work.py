@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from tritonforge.backend import tasks
-from tritonforge.backend.client import Backend
 from tritonforge.backend.facts import KernelFacts
 from tritonforge.domain.candidate import Verdict
 from tritonforge.domain.kernel import Kernel
@@ -125,18 +123,13 @@ async def judge(
 
 
 async def _do(state: State, snapshot: Snapshot, job: Job, task: tasks.Task[R]) -> R:
-    async with _backend(state, snapshot, job) as backend:
-        return await backend.run(task, _heard(state, snapshot, job))
-
-
-@asynccontextmanager
-async def _backend(state: State, snapshot: Snapshot, job: Job) -> AsyncIterator[Backend]:
-    """Wait for the target's turn, and for what works on it."""
+    """Wait for the target's turn, and have a task done by what works on it."""
     settings = state.settings(snapshot.root)
     name, python = state.options.target, state.options.interpreter
     async with state.jobs.turn(key_of(settings, name, python), job):
         job.report("starting the worker")
-        yield await state.sessions.get(settings, name, python)
+        backend = await state.sessions.get(settings, name, python)
+        return await backend.run(task, _heard(state, snapshot, job))
 
 
 def _heard(state: State, snapshot: Snapshot, job: Job) -> Callable[[tasks.Event], None]:
