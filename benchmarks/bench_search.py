@@ -31,8 +31,8 @@ from sweeps.data import read_recording  # noqa: E402
 from sweeps.fit import Sample, group_of, leave_one_out, samples_of  # noqa: E402
 
 from tritonforge.optimize.choosing import AT_ONCE, NOISE  # noqa: E402
-from tritonforge.optimize.correction import expected_gain  # noqa: E402
-from tritonforge.optimize.sampler import CorrectedModelSampler  # noqa: E402
+from tritonforge.optimize.constraints import FITS  # noqa: E402
+from tritonforge.optimize.guide import Guide  # noqa: E402
 
 RECORDINGS = ROOT / "benchmarks" / "results"
 _AT = (1, 4, 8, 16, 24)
@@ -99,32 +99,25 @@ def ordered(space: Space, order: Sequence[Config], most: int) -> Walk:
     return Walk([took for config in order if (took := space.measured[config]) is not None][:most])
 
 
-def shipped(space: Space, most: int, *, doubt: float = 0.0, batch: int = 1, gain: float | None = None) -> Walk:
-    """Search with the sampler that `optimize` uses, so many measurements at a time; what is refused costs none.
+def shipped(space: Space, most: int, *, doubt: float = 0.0, batch: int = 1, gain: float = 0.0) -> Walk:
+    """Search with the study that `optimize` uses, so many measurements at a time; what is refused costs none.
 
-    With `gain` it ends as a search does: when no version that is left is expected to save so much.
+    With `gain` it ends as a search does: when no version that is left is expected to save so great a share of the best.
     """
     configs = [c for c in space.measured if c in space.predicted]
-    points = [dict(c) for c in configs]
-    prior = {place: math.log(space.predicted[c]) for place, c in enumerate(configs)}
-    sampler = CorrectedModelSampler(points, lambda: prior, doubt=doubt)
-    study = optuna.create_study(sampler=sampler)
+    guide = Guide([dict(c) for c in configs], doubt=doubt)
+    for place, config in enumerate(configs):
+        guide.ready(place, space.predicted[config], space.predicted[config])
     walked = Walk([])
-    left = set(prior)
-    while left and len(walked.times) < most:
-        if gain is not None and walked.times:
-            expected = expected_gain(sampler.belief(study), math.log(min(walked.times)))
-            if max(expected[place] for place in left) < gain:
-                break
-        asked = [study.ask(sampler.space) for _ in range(min(batch, len(left), most - len(walked.times)))]
-        for trial in asked:
-            place = sampler.place(trial.params)
+    while guide.waiting and len(walked.times) < most and (not gain or guide.gain() >= gain):
+        asked = [guide.ask() for _ in range(min(batch, guide.waiting, most - len(walked.times)))]
+        for place in asked:
             assert place is not None
-            left.discard(place)
             took = space.measured[configs[place]]
-            trial.set_constraint("fits", 1.0 if took is None else -1.0)
-            study.tell(trial, _NEVER if took is None else math.log(took))
-            if took is not None:
+            if took is None:
+                guide.refuse(place, FITS)
+            else:
+                guide.tell(place, took)
                 walked.times.append(took)
     return walked
 

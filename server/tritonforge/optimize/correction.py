@@ -24,6 +24,8 @@ REACH = 2.0
 """Over how many steps of a value, or rewrites, the error stays alike."""
 NOISE = 0.03
 """Standard deviation of what two measurements of one version differ by, as a logarithm."""
+DOUBT = 0.0
+"""Standard deviations taken off what is expected of a version. `benchmarks/bench_search.py` holds 0 against 1."""
 _ABSENT = 1.0
 """Steps between having a value and not having it."""
 _PER_REWRITE = 1.0

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tritonforge.optimize.correction import Point, expected_gain
+from tritonforge.optimize.correction import DOUBT, Point, expected_gain
 
 if TYPE_CHECKING:
     from optuna.trial import Trial
@@ -24,8 +24,8 @@ _KEPT, _BROKEN = -1.0, 1.0
 class Guide:
     """Says which version to measure next. Times are in µs; versions go by their place among `points`."""
 
-    def __init__(self, points: Sequence[Point]) -> None:
-        """Begin a study of `points`, none of which is ready yet."""
+    def __init__(self, points: Sequence[Point], *, doubt: float = DOUBT) -> None:
+        """Begin a study of `points`, none of which is ready yet; `doubt` is the sampler's."""
         # Here, so that nothing of Optuna is loaded where no search runs.
         import optuna
 
@@ -34,7 +34,7 @@ class Guide:
         logging.getLogger("optuna").setLevel(logging.ERROR)
         self._points = list(points)
         self._ready: dict[int, float] = {}
-        self._sampler = CorrectedModelSampler(points, lambda: self._ready)
+        self._sampler = CorrectedModelSampler(points, lambda: self._ready, doubt=doubt)
         self._study = optuna.create_study(sampler=self._sampler)
         self._asked: dict[int, Trial] = {}
         self._closed: set[int] = set()

@@ -14,10 +14,7 @@ from optuna.samplers import BaseSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from tritonforge.optimize.correction import Belief, Point, Value, corrected, steps_between
-
-DOUBT = 0.0
-"""Standard deviations taken off what is expected of a version. `benchmarks/bench_search.py` holds 0 against 1."""
+from tritonforge.optimize.correction import DOUBT, Belief, Point, Value, corrected, steps_between
 
 Prior = Callable[[], Mapping[int, float]]
 """Gives the logarithm of the predicted time of each point that may be proposed now, by its place."""
