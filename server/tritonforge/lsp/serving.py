@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import json
 import logging
 import os
@@ -17,6 +16,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tritonforge.lsp import collecting
+
 if TYPE_CHECKING:
     from tritonforge.lsp.server import Server
 
@@ -25,9 +26,6 @@ _LENGTH = re.compile(rb"content-length:\s*(\d+)\s*", re.IGNORECASE)
 _LARGEST = 256 << 20
 _POLL_S = 1.0
 _GRACE_S = 8.0
-_ALLOCATIONS = 200_000
-"""Objects made, less those gone, before the garbage collector looks: the tree of a large file is 60,000."""
-_SETTLED_S = 5.0
 _QUESTIONS = frozenset(
     f"textDocument/{name}" for name in ("diagnostic", "hover", "codeLens", "inlayHint", "codeAction")
 )
@@ -128,10 +126,7 @@ async def _serve(reader: asyncio.StreamReader, writer: _Writer) -> int:
 
     server = Server()
     server.protocol.set_writer(writer)
-    # With its usual thresholds the collector goes through everything on every keystroke in a large file, for 50 ms.
-    gc.set_threshold(_ALLOCATIONS, 10, 10)
-    # What is there once the features are loaded stays; it need not be gone through again.
-    asyncio.get_running_loop().call_later(_SETTLED_S, gc.freeze)
+    collecting.begin()
     receiving = asyncio.create_task(_receive(reader, server))
     _watch_parent(server)
     code = await server.stopping
@@ -187,6 +182,7 @@ async def _hand_on(reader: asyncio.StreamReader, server: Server) -> None:
                 await asyncio.wait({coming, *server.state.documents.preparing.values()}, return_when="FIRST_COMPLETED")
                 if not coming.done():
                     continue
+            await collecting.collect_in_pauses(coming)
             body = await coming
             if body is None:
                 return
