@@ -12,8 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import platform
 import shutil
 import statistics
 import tempfile
@@ -21,6 +19,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from environment import environment
 
 from tritonforge.analysis import analyze
 from tritonforge.config import load
@@ -79,10 +79,7 @@ def main() -> None:
         times = [row["seconds"] for row in rows if row["candidate"] == which]
         print(f"median, {which} candidate: {statistics.median(times):.2f} s")
     if options.output:
-        where = {
-            "python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count(),
-            "target": options.target, "date": time.strftime("%Y-%m-%d"),
-        }  # fmt: skip
+        where = {**environment(), "target": options.target}
         options.output.write_text(json.dumps({"environment": where, "rows": rows}, indent=1) + "\n")
 
 

@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from environment import environment
+
 _HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
 _POINTWISE = """@triton.jit
 def pointwise_{n}(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
@@ -107,6 +109,7 @@ def main() -> int:
     two, after, gains_two = optimize(given.gpus, given.kernels, given.budget)
     apart = [after[name] / before[name] for name in before if name in after]
     record = {
+        "environment": environment(),
         "kernels": given.kernels,
         "budget_s": given.budget,
         "one_gpu_s": one,

@@ -9,15 +9,15 @@ operator on the same arguments, timed with `triton.testing.do_bench`.
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import json
-import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from environment import environment
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = (
@@ -68,24 +68,6 @@ print(json.dumps({
     ),
 }))
 """
-
-
-def environment() -> dict[str, object]:
-    """Say where this ran."""
-    probe = (
-        "import json, platform, torch, triton; g = torch.cuda.is_available(); print(json.dumps({"
-        "'python': platform.python_version(), 'torch': torch.__version__, 'triton': triton.__version__,"
-        "'gpu': torch.cuda.get_device_name(0) if g else None, 'cuda': torch.version.cuda}))"
-    )
-    found = json.loads(subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, text=True).stdout)
-    smi = subprocess.run(
-        ["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm", "--format=csv,noheader"],
-        check=False, capture_output=True, text=True,
-    ) if found["gpu"] else None  # fmt: skip
-    found["driver"] = smi.stdout.strip() if smi and smi.returncode == 0 else None
-    found["machine"] = platform.machine()
-    found["date"] = dt.datetime.now(dt.UTC).date().isoformat()
-    return found
 
 
 def liger_workspace() -> Path:
