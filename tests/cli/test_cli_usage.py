@@ -199,12 +199,18 @@ def test_a_reader_that_goes_away_is_no_finding(workspace):
     assert stderr.strip().splitlines() == ["141"]
 
 
-def test_a_kernel_that_does_not_compile_is_wrong_input(workspace):
+def test_a_kernel_that_does_not_compile_is_wrong_input_to_a_search_and_an_error_of_its_line(workspace):
     text = KERNEL.replace("2 * tl.load", "tl.no_such_thing() * tl.load")
     spec = "# tritonforge: launch x_ptr=fp32[64] out_ptr=fp32[64] n=64 BLOCK=64 grid=1\n@triton.jit"
     (workspace / "kernels.py").write_text(text.replace("@triton.jit", spec))
     done = tritonforge("optimize", "kernels.py::scale", "--target", "offline", cwd=workspace)
     says(done, 2, "scale does not compile for sm_90", "no_such_thing")
+    done = tritonforge("analyze", "kernels.py::scale", "--target", "offline", "--format", "sarif", cwd=workspace)
+    assert done.returncode == 1
+    (result,) = (one for one in json.loads(done.stdout)["runs"][0]["results"] if one["ruleId"] == "TF603")
+    region = result["locations"][0]["physicalLocation"]["region"]
+    assert result["level"] == "error"
+    assert "no_such_thing" in (workspace / "kernels.py").read_text().splitlines()[region["startLine"] - 1]
 
 
 def test_analyze_of_a_named_kernel_without_a_launch_says_so_in_its_exit_code(workspace):

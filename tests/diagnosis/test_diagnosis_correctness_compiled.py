@@ -356,3 +356,32 @@ def test_formats_tell_dots_that_chain_and_transpose_and_sums_in_half_precision()
 def test_texts_that_are_no_module_have_no_extremes_and_formats():
     assert read_extremes("nonsense {", launch_of_text(1, 1), "k.py") == ()
     assert read_formats("tt.dot nonsense", "k.py") == ((), ())
+
+
+def refused(error: str) -> Finding:
+    kernel = kernel_of(copy(1024))
+    x = tensor(4096)
+    launch = launch_of(kernel, (4,), x=x, o=x, n=4096, BLOCK=1024)
+    compilation = dataclasses.replace(compilation_of({}, launch), error=error, resources=None, work=None)
+    (finding,) = of(Case(kernel, launch, compilation), "TF603")
+    return finding
+
+
+def test_a_launch_that_does_not_compile_is_an_error_at_the_line_that_the_compiler_names():
+    line = line_of(copy(1024), "tl.store")
+    finding = refused(f"copy does not compile: line {line}: AttributeError: no attribute 'nonsense'")
+    assert (finding.severity, finding.provenance, finding.range.start.line) == ("error", "compiled", line)
+    assert finding.message == "copy does not compile for sm_90: AttributeError: no attribute 'nonsense'."
+
+
+@pytest.mark.parametrize(
+    "error", ["copy needs 999 bytes of shared memory.", "", "copy does not compile: line 9999: why"]
+)
+def test_a_refusal_without_a_line_of_the_kernel_is_shown_at_its_name(error):
+    finding = refused(error)
+    assert finding.range == kernel_of(copy(1024)).name_range
+    assert finding.message.endswith(".")
+
+
+def test_what_compiles_is_no_refusal():
+    assert of(copied(x=tensor(4096)), "TF603") == []

@@ -77,7 +77,8 @@ def bottleneck_spans(bottleneck: Bottleneck, *, with_class: bool = True) -> list
     if bottleneck.reason:
         reason = bottleneck.reason
         parts += [": ", reason] if parts else [reason[:1].upper() + reason[1:]]
-    sure = f"({bottleneck.provenance}, {wording.percent(bottleneck.confidence)} sure)"
+    share = f", {wording.percent(bottleneck.confidence)} sure" if bottleneck.confidence else ""  # no guess was made
+    sure = f"({bottleneck.provenance}{share})"
     # Words of the remark stay together: a line break inside it would read as two remarks.
     return [*parts, " ", Span(sure.replace(" ", "\N{NO-BREAK SPACE}"), "muted")]
 

@@ -28,6 +28,8 @@ from tritonforge.worker.recording import launch_key
 from tritonforge.worker.values import Describing
 
 _METADATA_LEFT_OUT = re.compile(r"^(hash|target|extern_libs|.*_dir|.*PATH.*|TRITON_.*|[A-Z_0-9]+)$")
+_WRITTEN_OUT = re.compile(r"""(\w+)\((['"])(.*)\2\)""")
+"""An exception as `repr` writes it, which is how Triton quotes what a kernel's line has raised."""
 
 
 def compile_call(request: Compile, context: JobContext) -> CompileResult:
@@ -186,6 +188,8 @@ def compile_error(error: BaseException, event: LaunchEvent) -> str:
         text = " ".join(ptxas[1].split())
     elif "out of resource" in text.lower():
         text = text.split(". Reducing")[0]
+    elif written := _WRITTEN_OUT.fullmatch(text):
+        text = f"{written[1]}: {written[3]}"
     where = f"line {line}: " if line else ""
     return f"{event.name} does not compile: {where}{text[:300] or type(innermost).__name__}"
 

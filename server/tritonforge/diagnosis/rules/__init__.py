@@ -10,6 +10,7 @@ from tritonforge.diagnosis.rules import (
     block_too_large,
     block_too_small,
     data_race,
+    does_not_compile,
     gather_scatter,
     grid_too_small,
     insufficient_ilp,
@@ -86,6 +87,7 @@ RULES: tuple[Rule, ...] = (
     out_of_bounds_access.RULE,
     removed_api.RULE,
     version_hazard.RULE,
+    does_not_compile.RULE,
     at_roofline.RULE,
 )
 """Every rule, in order of its code."""
