@@ -9,6 +9,8 @@ from analysis_snippets import IMPORTS, KERNEL, look, only_kernel, source_of
 
 from tritonforge.analysis import analyze
 
+JIT = "import triton\n\n\n@triton.jit\ndef last(x):\n"
+
 
 def specs(source):
     return [(s.text, s.function) for s in analyze(textwrap.dedent(source), "f.py").specs]
@@ -167,3 +169,40 @@ def entries(body):
 )
 def test_entries_are_what_can_be_run_to_reach_a_launch(body, expected):
     assert entries(LAUNCH + body) == expected
+
+
+@pytest.mark.parametrize(
+    ("comment", "silenced", "marked", "mend"),
+    [
+        ("lunch x=fp16[8]", [], ["lunch"], "Did you mean 'launch'?"),
+        ("Ignore[TF203]", [], ["Ignore"], "Did you mean 'ignore'?"),
+        ("ignore-next[TF203]", [], ["ignore-next"], "Did you mean 'ignore'?"),
+        ("see the docs", [], ["see"], "Known words: ignore, launch."),
+        ("[TF203]", [], ["[TF203]"], "Known words: ignore, launch."),
+        ("ignore[TF3O4]", [("TF3O4",)], ["TF3O4"], "Did you mean TF304?"),
+        ("ignore TF3O4, too", [("TF3O4",)], ["TF3O4"], "Did you mean TF304?"),
+        (
+            "ignore[TF203, tile-to-small]",
+            [("TF203", "tile-to-small")],
+            ["tile-to-small"],
+            "Did you mean tile-too-small?",
+        ),
+        ("ignore[]", [], ["[]"], "Write ignore[TF203]."),
+    ],
+)
+def test_what_of_a_comment_does_nothing_is_marked_with_the_nearest_that_would(comment, silenced, marked, mend):
+    line = f"    x = 1  # tritonforge: {comment}"
+    found = analyze(f"{JIT}{line}\n", "f.py")
+    assert [s.codes for s in found.kernels[0].suppressions] == silenced
+    problems = found.comment_problems
+    assert [line[p.range.start.column - 1 : p.range.end.column - 1] for p in problems] == marked
+    assert all(p.message.endswith(mend) for p in problems)
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["ignore", "ignore[TF203]", "ignore[TF2, tile-too-small] until 2027-03-01", "ignore(tf203)", "ignore (measured)",
+     "ignore[data-race]: they all write the same", "launch x=fp16[8]"],
+)  # fmt: skip
+def test_what_does_something_is_not_marked(comment):
+    assert analyze(f"{JIT}    x = 1  # tritonforge: {comment}\n", "f.py").comment_problems == ()

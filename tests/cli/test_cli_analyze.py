@@ -161,6 +161,22 @@ def test_the_exit_code_is_the_same_in_every_format(workspace, judging, capsys, o
         assert run(capsys, "one.py", "--fail-on", fail_on, "--format", output_format)[0] == code
 
 
+def test_a_comment_that_does_nothing_is_a_warning_of_its_line(workspace, judging, capsys):
+    judging(found)
+    stray = "# tritonforge: launch x=fp16[8]\nx = 1\n# tritonforge: lunch x=fp16[8]\n"
+    (workspace / "one.py").write_text(stray + KERNEL.format(name="one"))
+    code, out, _ = run(capsys, "one.py", "--format", "json", "--fail-on", "warning")
+    assert code == 1
+    problems = [(one["line"], one["message"].partition(".")[0]) for one in json.loads(out)["comment_problems"]]
+    assert problems == [
+        (1, "this launch spec stands above no kernel and no function"),
+        (3, "'lunch' is no directive"),
+    ]
+    code, out, _ = run(capsys, "one.py", "--ignore", "tf404")
+    assert code == 0
+    assert "1 kernel, 2 warnings, 1 hint." in out
+
+
 def test_paths_for_a_code_host_begin_at_the_repository(workspace, judging, capsys):
     judging(found)
     (workspace.parent / ".git").mkdir(exist_ok=True)

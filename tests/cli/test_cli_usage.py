@@ -83,6 +83,7 @@ def test_a_byte_that_does_not_decode_is_said_once(workspace):
         (["trace", "-o", "", "--", "true"], "-o names no file. Name one, or leave -o out."),
         (["profile", "-o", "", "--", "true"], "-o names no file. Name one, or leave -o out."),
         (["analyze", "kernels.py", "--launch", ""], "--launch names no launch. Give the id of one, or auto."),
+        (["analyze", "kernels.py", "--select", "TF9x"], "--select: 'TF9x' is no rule's code. Did you mean TF900?"),
         (["profile", "a.py", "b.py"], "Got unexpected extra argument (b.py). See 'tritonforge profile --help'."),
     ],
 )

@@ -160,7 +160,19 @@ def test_lines_are_those_of_pyproject_too(tmp_path):
             "[limits]\nmemory = 'lots'\n",
             ":2: 'memory' in [limits] must be bytes, or a size such as \"8 GiB\", not 'lots'.",
         ),
-        ("select = ['E501']\n", ":1: 'select' in the top table must be a list of codes"),
+        (
+            "select = ['E501']\n",
+            ":1: 'select' in the top table: 'E501' is no rule's code. Did you mean TF501?",
+        ),
+        ("ignore = ['TF2', 'TF9x']\n", ":1: 'ignore' in the top table: 'TF9x' is no rule's code. Did you mean TF900?"),
+        (
+            "ignore = ['tile-too-small']\n",
+            ":1: 'ignore' in the top table: 'tile-too-small' is a rule's name: write its code, TF203.",
+        ),
+        (
+            "[per-file-ignores]\n'a.py' = ['TF3O4 until 2027-03-01']\n",
+            ":1: 'per-file-ignores' in the top table: 'TF3O4' is no rule's code. Did you mean TF304?",
+        ),
         ("[per-file-ignores]\n'a.py' = 'TF203'\n", ":1: 'per-file-ignores' in the top table must be a table from"),
         ("[launch]\nfile = 'a.py'\n", ":1: 'launch' in the top table must be an array of tables, [[launch]]"),
         ("[[launch]]\nkernel = 'k'\n", ":1: [[launch]] needs 'file'."),

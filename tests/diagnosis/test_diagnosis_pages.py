@@ -9,6 +9,7 @@ import pytest
 
 from tritonforge.diagnosis.rules import RULES
 from tritonforge.diagnosis.rules.rule import Rule
+from tritonforge.domain.rule_names import RULE_NAMES
 
 PAGES = Path(__file__).parents[2] / "docs" / "rules"
 SECTIONS = [
@@ -48,6 +49,10 @@ def test_links_between_pages_lead_somewhere():
     for page in PAGES.glob("*.md"):
         for target in re.findall(r"\]\(([^)#]+\.md)\)", page.read_text(encoding="utf-8")):
             assert (PAGES / target).is_file(), f"{page.name} → {target}"
+
+
+def test_settings_and_comments_know_every_rule():
+    assert {rule.code: rule.name for rule in RULES} == RULE_NAMES
 
 
 def test_codes_are_unique_and_in_order():

@@ -305,6 +305,10 @@ def test_a_wrong_launch_spec_is_marked_at_the_word_that_is_wrong(start):
     assert marked == ["a", "fp61"]
     assert found[1]["message"] == "launch-spec: unknown dtype 'fp61'. Did you mean 'fp64'?"
     assert [d["severity"] for d in found] == [1, 1]
+    client.change(uri, f"# tritonforge: lunch a=fp16[M]\n{text}")
+    (found,) = [d for d in client.pull(uri)["items"] if d["code"] == "comment-without-effect"]
+    assert found["message"] == "comment-without-effect: 'lunch' is no directive. Did you mean 'launch'?"
+    assert (found["severity"], found["range"]["start"]["character"], found["range"]["end"]["character"]) == (2, 15, 20)
 
 
 def test_unknown_values_in_the_clients_capabilities_are_survived(start):

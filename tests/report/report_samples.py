@@ -18,7 +18,16 @@ from tritonforge.domain.compilation import (
     Work,
 )
 from tritonforge.domain.finding import Bottleneck, Finding
-from tritonforge.domain.kernel import Access, Kernel, LaunchSite, Loop, Operation, Parameter, SourceError
+from tritonforge.domain.kernel import (
+    Access,
+    CommentProblem,
+    Kernel,
+    LaunchSite,
+    Loop,
+    Operation,
+    Parameter,
+    SourceError,
+)
 from tritonforge.domain.launch import CallSite, Config, Items, Launch, Opaque, Problem, Scalar, Symbol, Tensor
 from tritonforge.domain.messages import Difference
 from tritonforge.domain.profile import LineHeat, Profile, Roofline, TargetInfo, TimeDistribution
@@ -227,6 +236,9 @@ ANALYZE = AnalyzeResult(
     ),
     (SourceError("examples/broken.py", 7, "invalid syntax"),),
     OFFLINE,
+    comment_problems=(
+        CommentProblem(FILE, Range.of(9, 22, 9, 24), "no rule is named between the brackets: write ignore[TF203]."),
+    ),
 )
 
 MEASURED_PROFILE = Profile(

@@ -103,7 +103,7 @@ def test_levels_regions_and_rules_of_results():
     assert run["originalUriBaseIds"] == {"SRCROOT": {"uri": "file:///w/repo/"}}
     by_rule = {result["ruleId"]: result for result in run["results"]}
     assert {code: one["level"] for code, one in by_rule.items()} == {
-        "TF203": "warning", "TF502": "note", "TF404": "note", "TF000": "error",
+        "TF203": "warning", "TF502": "note", "TF404": "note", "TF000": "error", "TF001": "warning",
     }  # fmt: skip
     for code, result in by_rule.items():
         assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == code
@@ -136,7 +136,7 @@ def test_paths_become_uris_below_the_repository(file, expected):
 def test_rules_say_where_their_page_is_when_it_is_on_the_web():
     with_pages = sarif(documentation="https://docs.example/tf/")["runs"][0]["tool"]["driver"]["rules"]
     assert [rule.get("helpUri") for rule in with_pages] == [
-        None, *(f"https://docs.example/tf/rules/{code}.md" for code in ("TF203", "TF404", "TF502")),
+        None, None, *(f"https://docs.example/tf/rules/{code}.md" for code in ("TF203", "TF404", "TF502")),
     ]  # fmt: skip
     assert all("helpUri" not in rule for rule in sarif()["runs"][0]["tool"]["driver"]["rules"])
 

@@ -1,8 +1,9 @@
-"""`# tritonforge: …` comments: launch specs and suppressions."""
+"""`# tritonforge: …` comments: launch specs and suppressions, and those that are neither."""
 
 from __future__ import annotations
 
 import ast
+import difflib
 import io
 import re
 import tokenize
@@ -10,15 +11,19 @@ from dataclasses import dataclass
 
 from tritonforge.analysis.scopes import ModuleIndex
 from tritonforge.analysis.text import SourceText
-from tritonforge.domain.kernel import SpecComment, Suppression
+from tritonforge.domain.kernel import CommentProblem, SpecComment, Suppression
+from tritonforge.domain.rule_names import wrong_code
+from tritonforge.domain.source import Range
 
 _MARK = "tritonforge:"
-_DIRECTIVE = re.compile(r"#\s*tritonforge:\s*(\w+)(.*)")
+_WORDS = ("ignore", "launch")
+_DIRECTIVE = re.compile(r"#\s*tritonforge:\s*([\w-]*)(.*)")
 _CONTINUATION = re.compile(r"\s*#(?:[ ]{3}|\t)\s*(\S.*)")
 # Codes stand in brackets; one that is never closed ends with the comment, and codes without brackets are codes, too: a
-# slip of the pen must not silence everything.
+# slip of the pen must not silence everything, and neither must a code that there is not (`TF3O4`).
 _IGNORE = re.compile(
-    r"\s*(?:(?P<open>\[)(?P<codes>[^\]]*?)(?:\]|(?=\s*\buntil\b)|$)|:?\s*(?P<bare>TF\d*(?:[\s,]+TF\d*)*)\b)?"
+    r"\s*(?:(?P<open>\[|\((?=\s*TF))(?P<codes>[^\])]*?)(?:[\])]|(?=\s*\buntil\b)|$)"
+    r"|:?\s*(?P<bare>TF(?:\d\w*)?(?:[\s,]+TF(?:\d\w*)?)*)\b)?"
     r"(?:\s*\buntil\b:?\s*(?P<until>\S*?)[,.;:)]*(?=\s|$))?",
     re.IGNORECASE,
 )
@@ -28,7 +33,8 @@ _IGNORE = re.compile(
 class Directive:
     """One comment: its place, its word (`launch`, `ignore`), what follows, and whether it has the line to itself.
 
-    `column` is that of the `#`, `rest_column` that of the first character of `rest`.
+    `column` is that of the `#`, `word_column` that of the word, `rest_column` that of the first character of `rest`.
+    The word is empty where something else stands in its place.
     """
 
     line: int
@@ -37,6 +43,7 @@ class Directive:
     rest: str
     alone: bool
     rest_column: int = 1
+    word_column: int = 1
 
 
 def find_directives(text: SourceText) -> tuple[Directive, ...]:
@@ -52,7 +59,8 @@ def find_directives(text: SourceText) -> tuple[Directive, ...]:
             alone = not content[:offset].strip()
             rest = match[2].strip()
             begin = match.start(2) + len(match[2]) - len(match[2].lstrip())
-            found.append(Directive(line, offset + 1 + shift, match[1], rest, alone, begin + 1 + shift))
+            columns = offset + 1 + shift, begin + 1 + shift, match.start(1) + 1 + shift
+            found.append(Directive(line, columns[0], match[1], rest, alone, columns[1], columns[2]))
     return tuple(found)
 
 
@@ -116,6 +124,36 @@ def _function_below(line: int, starts: dict[int, str], text: SourceText) -> str 
             return None
         below += 1
     return None
+
+
+def comment_problems(directives: tuple[Directive, ...], file: str) -> tuple[CommentProblem, ...]:
+    """Return what of the comments does nothing: words that are no directive, and codes that are no rule's."""
+    found: list[CommentProblem] = []
+
+    def report(directive: Directive, column: int, length: int, message: str) -> None:
+        end = column + max(length, 1)
+        found.append(CommentProblem(file, Range.of(directive.line, column, directive.line, end), message))
+
+    for directive in directives:
+        if directive.word not in _WORDS:
+            close = difflib.get_close_matches(directive.word.lower(), _WORDS, n=1)
+            mend = f"Did you mean '{close[0]}'?" if close else "Known words: ignore, launch."
+            said = f"'{directive.word}' is no directive" if directive.word else "no directive stands here"
+            length = len(directive.word) or len(directive.rest)
+            report(directive, directive.word_column, length, f"{said}. {mend}")
+        elif directive.word == "ignore" and (match := _IGNORE.match(directive.rest)) is not None:
+            group = "codes" if match["open"] else "bare"
+            codes = list(re.finditer(r"[^\s,]+", match[group] or ""))
+            if match["open"] and not codes:
+                message = "no rule is named between the brackets, so nothing is ignored. Write ignore[TF203]."
+                report(directive, directive.rest_column, match.end() - match.start(), message)
+            for code in codes:
+                message_of = wrong_code(code[0], names=True)
+                if message_of is not None:
+                    report(
+                        directive, directive.rest_column + match.start(group) + code.start(), len(code[0]), message_of
+                    )
+    return tuple(found)
 
 
 def read_suppressions(directives: tuple[Directive, ...]) -> tuple[tuple[Suppression, bool], ...]:

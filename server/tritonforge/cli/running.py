@@ -28,6 +28,7 @@ from tritonforge.store import Store, open_store
 from tritonforge.workload.gather import FileWorkload
 from tritonforge.workload.index import WorkspaceIndex
 from tritonforge.workload.launches import pinned_among, problem_id
+from tritonforge.workload.specified import comment_problems
 
 UNPIN = "auto"
 """What `--launch` takes to rank launches by themselves again."""
@@ -152,6 +153,14 @@ async def target(
 def warn(sentence: str) -> None:
     """Say something on stderr that stops nothing."""
     click.echo(f"tritonforge: {harmless(sentence)}", err=True)
+
+
+def warn_of_comments(files: Iterable[Selected]) -> None:
+    """Say which comments to this tool do nothing in the files that the user named."""
+    for file in files:
+        for problem in comment_problems(file.analysis) if file.named else ():
+            at = problem.range.start
+            warn(f"{problem.file}:{at.line}:{at.column}: {problem.message}")
 
 
 def run(work: Coroutine[Any, Any, int]) -> int:

@@ -14,6 +14,7 @@ from tritonforge.analysis.text import decode_source
 from tritonforge.config import workspace_name, workspace_root
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import FileAnalysis, Kernel, SourceError
+from tritonforge.domain.rule_names import wrong_code
 from tritonforge.workload.index_files import python_files
 
 _MOST_NAMES = 5
@@ -97,6 +98,20 @@ def read_named(path: Path) -> Selected:
         UsageError: when it cannot be read.
     """
     return _read(path, named=True)
+
+
+def rule_codes(text: str, option: str) -> tuple[str, ...]:
+    """Return the codes, or prefixes of codes, that `option` lists with commas between them.
+
+    Raises:
+        UsageError: for one that is no rule's.
+    """
+    codes = tuple(code.strip() for code in text.split(",") if code.strip())
+    for code in codes:
+        wrong = wrong_code(code)
+        if wrong is not None:
+            raise UsageError(f"{option}: {wrong}")
+    return tuple(code.upper() for code in codes)
 
 
 def _only(one: Selected, name: str) -> Selected:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tritonforge.config.lines import Path, ValuePlace, line_of
 from tritonforge.config.settings import LaunchTable, SettingProblem
+from tritonforge.domain.rule_names import wrong_code
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,9 @@ def check_table(table: Mapping[str, Any], rules: Mapping[str, Rule], path: Path,
             kept[key] = rule.check(value)
         except ValueError as error:
             said = str(error)
+            if said.endswith((".", "?")):  # a sentence of its own, with the mend
+                source.report(here, f"'{key}' in {_title(path)}: {said}")
+                continue
             if said and isinstance(value, (list, dict)):
                 why = f": {said}"  # the kind alone says nothing where it is an entry that is wrong
             else:
@@ -150,9 +154,10 @@ def codes(value: Any) -> tuple[str, ...]:
     """Accept a list of rule codes or prefixes of codes."""
     out = texts(value)
     for code in out:
-        if not re.fullmatch(r"TF\d{0,3}", code):
-            raise ValueError(f"{code!r} is no code")
-    return out
+        wrong = wrong_code(code)
+        if wrong is not None:
+            raise ValueError(wrong)
+    return tuple(code.upper() for code in out)
 
 
 Dated = tuple[str, str | None]
@@ -166,7 +171,7 @@ def dated_codes(value: Any) -> tuple[Dated, ...]:
 
 def _dated(text: str) -> Dated:
     code, _, rest = text.strip().partition(" ")
-    codes([code])
+    (code,) = codes([code])
     if not rest.strip():
         return code, None
     word, _, day = rest.strip().partition(" ")

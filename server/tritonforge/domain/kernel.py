@@ -294,6 +294,15 @@ class SourceError:
 
 
 @dataclass(frozen=True)
+class CommentProblem:
+    """A `# tritonforge: …` comment that does nothing, or a part of one: its place, and what is wrong with the mend."""
+
+    file: str
+    range: Range
+    message: str
+
+
+@dataclass(frozen=True)
 class SpecComment:
     """A `# tritonforge: launch …` comment: its text after the word `launch`, and the function below it.
 
@@ -358,3 +367,4 @@ class FileAnalysis:
     specs: tuple[SpecComment, ...] = ()
     entries: tuple[RunnableEntry, ...] = field(default=())
     functions: tuple[HostFunction, ...] = ()
+    comment_problems: tuple[CommentProblem, ...] = ()

@@ -10,7 +10,7 @@ from tritonforge.domain.candidate import Suggestion, Trial, Verdict
 from tritonforge.domain.compilation import Compilation, Prediction, Waves
 from tritonforge.domain.finding import Bottleneck, Finding
 from tritonforge.domain.ignoring import Ignored, Lapsed
-from tritonforge.domain.kernel import Kernel, SourceError
+from tritonforge.domain.kernel import CommentProblem, Kernel, SourceError
 from tritonforge.domain.launch import Config, Launch
 from tritonforge.domain.messages import Difference
 from tritonforge.domain.profile import LineHeat, Profile, Roofline, TargetInfo
@@ -60,6 +60,8 @@ class AnalyzeResult:
     errors: tuple[SourceError, ...] = ()
     target: TargetInfo | None = None
     lapsed: tuple[Lapsed, ...] = ()
+    comment_problems: tuple[CommentProblem, ...] = ()
+    """Comments to this tool that do nothing; each is told as a warning."""
 
 
 @dataclass(frozen=True)

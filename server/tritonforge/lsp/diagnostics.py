@@ -11,7 +11,7 @@ from lsprotocol import types
 from tritonforge.config import Settings
 from tritonforge.diagnosis.diagnose import diagnose, suppression_of
 from tritonforge.domain.finding import Finding
-from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.kernel import CommentProblem, Kernel
 from tritonforge.domain.source import Range
 from tritonforge.lsp.documents import Snapshot
 from tritonforge.lsp.facts import Facts, is_fresh, moved_finding
@@ -20,6 +20,7 @@ from tritonforge.workload.specs import SpecError
 
 SOURCE = "TritonForge"
 SPEC = "launch-spec"
+COMMENT = "comment-without-effect"
 _WORD = re.compile(r"\w+")
 STALE = "(stale: found before an edit)"
 _SEVERITIES = {
@@ -77,9 +78,21 @@ def _of_source(kernel: Kernel) -> tuple[Finding, ...]:
 
 
 def diagnostics(snapshot: Snapshot, facts: Facts, settings: Settings) -> list[types.Diagnostic]:
-    """Return the diagnostics of a snapshot: its findings, and the launch specs that cannot be read."""
+    """Return the diagnostics of a snapshot: its findings, and the comments to this tool that cannot be read."""
     found = [diagnostic(one, snapshot) for one in findings_of(snapshot, facts, settings)]
+    found += [_comment_diagnostic(problem, snapshot) for problem in snapshot.analysis.comment_problems]
     return [*found, *(_spec_diagnostic(problem, snapshot) for problem in spec_problems(snapshot.analysis))]
+
+
+def _comment_diagnostic(problem: CommentProblem, snapshot: Snapshot) -> types.Diagnostic:
+    return types.Diagnostic(
+        range=snapshot.positions.range(problem.range),
+        message=f"{COMMENT}: {problem.message}",
+        severity=types.DiagnosticSeverity.Warning,
+        code=COMMENT,
+        source=SOURCE,
+        data={"kernel": ""},  # no action of a kernel treats it
+    )
 
 
 def _spec_diagnostic(problem: SpecError, snapshot: Snapshot) -> types.Diagnostic:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from tritonforge.domain.finding import SEVERITIES, Finding, Severity
+from tritonforge.domain.finding import Finding, Severity
 from tritonforge.domain.ignoring import Ignored, Lapsed
 from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult
 from tritonforge.report import wording
-from tritonforge.report.text_findings import by_gravity, counted
+from tritonforge.report.text_findings import by_gravity, counted, counts
 
 _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "information": "notice", "hint": "notice"}
 _SHOWN = 200
@@ -31,6 +31,16 @@ def analyze_commands(result: AnalyzeResult, prefix: str = "") -> Iterator[str]:
             {"file": repository_path(error.file, prefix), "line": error.line, "title": "cannot be read"},
             error.message,
         )
+    for problem in result.comment_problems:
+        at = problem.range
+        where: dict[str, str | int] = {
+            "file": repository_path(problem.file, prefix),
+            "line": at.start.line,
+            "col": at.start.column,
+            "endColumn": at.end.column,
+            "title": "comment without effect",
+        }
+        yield workflow_command("warning", where, problem.message)
     for finding in by_gravity(finding for kernel in result.kernels for finding in kernel.findings):
         yield _annotation(finding, prefix)
 
@@ -38,13 +48,9 @@ def analyze_commands(result: AnalyzeResult, prefix: str = "") -> Iterator[str]:
 def analyze_summary(result: AnalyzeResult, prefix: str = "") -> str:
     """Return the report as the Markdown of a job's summary."""
     findings = [(kernel, finding) for kernel in result.kernels for finding in kernel.findings]
-    counts = [
-        counted(severity, sum(one.severity == severity for _, one in findings))
-        for severity in SEVERITIES
-        if any(one.severity == severity for _, one in findings)
-    ]
+    said = ", ".join(counted(severity, count) for severity, count in counts(result))
     kernels = wording.plural(len(result.kernels), "kernel")
-    lines = ["## TritonForge", "", f"{kernels}: {', '.join(counts) or 'no findings'}.", ""]
+    lines = ["## TritonForge", "", f"{kernels}: {said or 'no findings'}.", ""]
     if findings:
         ordered = by_gravity(finding for _, finding in findings)
         owners = {id(finding): kernel for kernel, finding in findings}
@@ -58,6 +64,13 @@ def analyze_summary(result: AnalyzeResult, prefix: str = "") -> str:
         lines += [
             f"- {code_cell(f'{repository_path(error.file, prefix)}:{error.line}')} {cell(error.message)}"
             for error in result.errors[:_SHOWN]
+        ]
+        lines.append("")
+    if result.comment_problems:
+        lines += ["### Comments without effect", ""]
+        lines += [
+            f"- {code_cell(f'{repository_path(one.file, prefix)}:{one.range.start.line}')} {cell(one.message)}"
+            for one in result.comment_problems[:_SHOWN]
         ]
         lines.append("")
     ignored = [one for kernel in result.kernels for one in kernel.ignored]

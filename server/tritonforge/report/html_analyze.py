@@ -13,7 +13,7 @@ from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult, Assessment
 from tritonforge.report import wording
 from tritonforge.report.html_style import STYLE
 from tritonforge.report.text_compare import ROWS
-from tritonforge.report.text_findings import counted
+from tritonforge.report.text_findings import counted, counts
 
 _HOT = 0.02
 """The share of the time from which a line is coloured."""
@@ -41,6 +41,11 @@ def _page(result: AnalyzeResult, sources: Mapping[str, str], version: str) -> It
         for error in result.errors:
             yield f"<li><code>{escape(error.file)}:{error.line}</code> {escape(error.message)}</li>"
         yield "</ul>"
+    if result.comment_problems:
+        yield "<h3>Comments without effect</h3>\n<ul>"
+        for one in result.comment_problems:
+            yield f"<li><code>{escape(one.file)}:{one.range.start.line}</code> {escape(one.message)}</li>"
+        yield "</ul>"
     yield from _contents(result.kernels)
     for number, analyzed in enumerate(result.kernels):
         yield from _kernel(analyzed, number, sources.get(analyzed.kernel.file, ""))
@@ -48,12 +53,8 @@ def _page(result: AnalyzeResult, sources: Mapping[str, str], version: str) -> It
 
 
 def _counts(result: AnalyzeResult) -> str:
-    findings = [finding for analyzed in result.kernels for finding in analyzed.findings]
     parts = [wording.plural(len(result.kernels), "kernel")]
-    for severity in SEVERITIES:
-        count = sum(finding.severity == severity for finding in findings)
-        if count:
-            parts.append(f'<span class="{severity}">{counted(severity, count)}</span>')
+    parts += [f'<span class="{severity}">{counted(severity, count)}</span>' for severity, count in counts(result)]
     return ", ".join(parts if len(parts) > 1 else [*parts, "no findings"]) + "."
 
 

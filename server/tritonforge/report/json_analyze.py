@@ -5,7 +5,7 @@ from __future__ import annotations
 from tritonforge.domain.codec import encode
 from tritonforge.domain.compilation import Compilation, LineInstructions, LineWork
 from tritonforge.domain.ignoring import Ignored
-from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.kernel import CommentProblem, Kernel
 from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult, Assessment
 from tritonforge.report.json_parts import (
     SCHEMA,
@@ -25,6 +25,18 @@ def analyze_json(result: AnalyzeResult) -> Json:
         "schema": SCHEMA,
         "kernels": [_kernel(kernel) for kernel in result.kernels],
         "errors": [{"file": e.file, "line": e.line, "message": e.message} for e in result.errors],
+        "comment_problems": [_comment(one) for one in result.comment_problems],
+    }
+
+
+def _comment(one: CommentProblem) -> Json:
+    start, end = one.range.start, one.range.end
+    return {
+        "file": one.file,
+        "line": start.line,
+        "column": start.column,
+        "end_column": end.column,
+        "message": one.message,
     }
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from tritonforge.domain.finding import Finding, Severity
 from tritonforge.domain.ignoring import Ignored
-from tritonforge.domain.kernel import Kernel, SourceError
+from tritonforge.domain.kernel import CommentProblem, Kernel, SourceError
 from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult
 from tritonforge.report import wording
 from tritonforge.report.json_parts import Json, number
@@ -22,6 +22,8 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 ROOT = "SRCROOT"
 UNREADABLE = "TF000"
 """The rule under which what could not be read is told, so that a code host shows it in its place."""
+COMMENT = "TF001"
+"""The rule under which a comment to this tool is told that does nothing."""
 
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "information": "note", "hint": "note"}
 FINGERPRINT = "tritonforge/v1"
@@ -39,12 +41,13 @@ def analyze_sarif(
     findings = [(analyzed, finding) for analyzed in result.kernels for finding in analyzed.findings]
     silenced = [one.finding for analyzed in result.kernels for one in analyzed.ignored]
     shown = [finding for _, finding in findings]
-    rules = _rules([*silenced, *shown], documentation, unreadable=bool(result.errors))
+    rules = _rules([*silenced, *shown], documentation, result)
     places = {rule["id"]: number for number, rule in enumerate(rules)}
     seen: Counter[str] = Counter()
     results = [_result(analyzed, finding, places, seen) for analyzed, finding in findings]
     results += [_suppressed(analyzed, one, places, seen) for analyzed in result.kernels for one in analyzed.ignored]
     results += [_unreadable(error, places, seen) for error in result.errors]
+    results += [_without_effect(problem, places, seen) for problem in result.comment_problems]
     for one in results:
         place(one["locations"][0]["physicalLocation"]["artifactLocation"], prefix)
     driver: Json = {"name": "tritonforge", "semanticVersion": version, "rules": rules}
@@ -61,10 +64,17 @@ def analyze_sarif(
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rules(findings: Sequence[Finding], documentation: str | None, *, unreadable: bool) -> list[Json]:
+def _rules(findings: Sequence[Finding], documentation: str | None, result: AnalyzeResult) -> list[Json]:
     by_code = {finding.code: finding for finding in findings}
     rules = [_rule(by_code[code], documentation) for code in sorted(by_code)]
-    if unreadable:
+    if result.comment_problems:
+        rules.insert(0, {
+            "id": COMMENT,
+            "name": "comment-without-effect",
+            "shortDescription": {"text": "A comment to TritonForge does nothing."},
+            "defaultConfiguration": {"level": "warning"},
+        })  # fmt: skip
+    if result.errors:
         rules.insert(0, {
             "id": UNREADABLE,
             "name": "cannot-be-read",
@@ -160,6 +170,30 @@ def _unreadable(error: SourceError, places: dict[str, int], seen: Counter[str]) 
             }
         ],
         "partialFingerprints": {FINGERPRINT: fingerprint(seen, UNREADABLE, error.file, error.message)},
+    }
+
+
+def _without_effect(problem: CommentProblem, places: dict[str, int], seen: Counter[str]) -> Json:
+    at = problem.range
+    return {
+        "ruleId": COMMENT,
+        "ruleIndex": places[COMMENT],
+        "level": "warning",
+        "message": {"text": problem.message},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": problem.file},
+                    "region": {
+                        "startLine": at.start.line,
+                        "startColumn": at.start.column,
+                        "endLine": at.end.line,
+                        "endColumn": at.end.column,
+                    },
+                }
+            }
+        ],
+        "partialFingerprints": {FINGERPRINT: fingerprint(seen, COMMENT, problem.file, problem.message)},
     }
 
 

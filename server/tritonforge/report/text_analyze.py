@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tritonforge.domain.compilation import Compilation, Occupancy
-from tritonforge.domain.finding import SEVERITIES
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Launch
 from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult, Assessment
 from tritonforge.report import wording
 from tritonforge.report.text import BLANK, WIDTH, Line, Span, indent, line, shortened, wrap
 from tritonforge.report.text_compare import compared
-from tritonforge.report.text_findings import SEVERITY_STYLE, bottleneck_spans, counted, finding_text, section
+from tritonforge.report.text_findings import SEVERITY_STYLE, bottleneck_spans, counted, counts, finding_text, section
 from tritonforge.report.text_ignored import ignored_text
 
 _SPEC = "# tritonforge: launch "
@@ -37,7 +36,11 @@ def analyze_text(result: AnalyzeResult, *, width: int = WIDTH, show_ignored: boo
     for error in result.errors:
         place = Span(f"{error.file}:{error.line}", "title")
         out += wrap([place, " ", Span("error:", "bad"), " ", error.message], width=width, hanging=4)
-    if result.errors:
+    for problem in result.comment_problems:
+        at = problem.range.start
+        place = Span(f"{problem.file}:{at.line}:{at.column}", "title")
+        out += wrap([place, " ", Span("warning:", "warn"), " ", problem.message], width=width, hanging=4)
+    if result.errors or result.comment_problems:
         out.append(BLANK)
     ignored = [one for kernel in result.kernels for one in kernel.ignored]
     lapsed = [*result.lapsed, *(one for kernel in result.kernels for one in kernel.lapsed)]
@@ -191,13 +194,11 @@ def _next_step(occupancy: Occupancy) -> str:
 
 
 def _summary(result: AnalyzeResult, width: int) -> list[Line]:
-    findings = [finding for kernel in result.kernels for finding in kernel.findings]
     spans: list[Span | str] = [f"{wording.plural(len(result.kernels), 'kernel')}, "]
     broken = sum(any(one.compilation.error for one in kernel.assessments) for kernel in result.kernels)
     if broken:
         spans += [Span(f"{broken} that {'does' if broken == 1 else 'do'} not compile", "bad"), ", "]
-    counts = [(severity, sum(f.severity == severity for f in findings)) for severity in SEVERITIES]
-    named = [(severity, count) for severity, count in counts if count]
+    named = counts(result)
     if not named:
         spans.append(Span("no findings", "good"))
     for position, (severity, count) in enumerate(named):

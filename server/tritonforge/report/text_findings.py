@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tritonforge.domain.finding import SEVERITIES, Bottleneck, Finding, Severity
 from tritonforge.domain.provenance import Evidence
+from tritonforge.domain.results import AnalyzeResult
 from tritonforge.report import wording
 from tritonforge.report.text import BLANK, Line, Span, Style, indent, line, shortened, table, wrap
 
@@ -86,6 +87,13 @@ def bottleneck_spans(bottleneck: Bottleneck, *, with_class: bool = True) -> list
 def counted(severity: Severity, count: int) -> str:
     """Return `1 warning`, `2 warnings`, `3 information`."""
     return f"{count} information" if severity == "information" else wording.plural(count, severity)
+
+
+def counts(result: AnalyzeResult) -> list[tuple[Severity, int]]:
+    """Return how many of each severity there are, the gravest first; a comment that does nothing is a warning."""
+    found = [finding.severity for kernel in result.kernels for finding in kernel.findings]
+    found += ["warning"] * len(result.comment_problems)
+    return [(severity, found.count(severity)) for severity in SEVERITIES if severity in found]
 
 
 def by_gravity(findings: Iterable[Finding]) -> list[Finding]:

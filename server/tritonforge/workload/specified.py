@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tritonforge.config import LaunchTable
-from tritonforge.domain.kernel import FileAnalysis, HostFunction, Kernel, SpecComment
+from tritonforge.domain.kernel import CommentProblem, FileAnalysis, HostFunction, Kernel, SpecComment
 from tritonforge.domain.launch import Call
-from tritonforge.domain.source import Position
+from tritonforge.domain.source import Position, Range
 from tritonforge.workload.specs import SpecError, parse_specs
 from tritonforge.workload.specs.calls import Subject
 from tritonforge.workload.specs.tables import table_calls
+
+_STRAY = "this launch spec stands above no kernel and no function."
+_WHERE = "Put it directly above the decorators of a kernel, or above the function that launches it."
 
 
 def spec_calls(analysis: FileAnalysis, tables: Sequence[LaunchTable], kernel: Kernel) -> tuple[Call, ...]:
@@ -39,6 +42,20 @@ def spec_problems(analysis: FileAnalysis) -> tuple[SpecError, ...]:
     return tuple(problems)
 
 
+def comment_problems(analysis: FileAnalysis) -> tuple[CommentProblem, ...]:
+    """Return the comments of a file that do nothing, by line: no directive, no rule's code, a spec above nothing."""
+    stray = [
+        CommentProblem(
+            analysis.file,
+            Range.of(spec.line, spec.column, spec.line, spec.column + len(spec.text.partition("\n")[0])),
+            f"{_STRAY} {_WHERE}",
+        )
+        for spec in analysis.specs
+        if spec.function is None
+    ]
+    return tuple(sorted([*analysis.comment_problems, *stray], key=lambda one: one.range.start))
+
+
 def hosts_of(kernel: Kernel, analysis: FileAnalysis) -> tuple[HostFunction, ...]:
     """Return the functions of the file that launch `kernel`, in that order, then those that call them."""
     direct = list(dict.fromkeys(site.host for site in kernel.launch_sites if site.host))
@@ -57,8 +74,8 @@ def _comment_calls(spec: SpecComment, analysis: FileAnalysis) -> tuple[Call, ...
         raise SpecError(
             analysis.file,
             Position(spec.line, spec.column),
-            "this launch spec stands above no kernel and no function.",
-            "Put it directly above the decorators of a kernel, or above the function that launches it.",
+            _STRAY,
+            _WHERE,
         )
     return parse_specs(
         spec.text,

@@ -24,13 +24,14 @@ from tritonforge.cli.running import (
     target_option,
     warn,
 )  # fmt: skip
-from tritonforge.cli.selecting import Selected, select
+from tritonforge.cli.selecting import Selected, rule_codes, select
 from tritonforge.domain.errors import NoLaunchKnown, TargetUnreachable
 from tritonforge.domain.finding import SEVERITIES
 from tritonforge.domain.kernel import SourceError
 from tritonforge.domain.profile import TargetInfo
 from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult
 from tritonforge.report import wording
+from tritonforge.workload.specified import comment_problems
 
 if TYPE_CHECKING:
     from tritonforge.diagnosis.inspect_many import Part
@@ -97,7 +98,8 @@ class _Found:
         """Return it in the order of the files."""
         errors = [*(error for file in files for error in file.analysis.errors), *self.errors]
         kernels = tuple(self.kernels[place] for place in sorted(self.kernels))
-        return AnalyzeResult(kernels, tuple(dict.fromkeys(errors)), self.target)
+        comments = tuple(problem for file in files for problem in comment_problems(file.analysis))
+        return AnalyzeResult(kernels, tuple(dict.fromkeys(errors)), self.target, comment_problems=comments)
 
 
 async def _analyze(
@@ -119,9 +121,9 @@ async def _analyze(
 
     settings = workspace.settings
     if selected:
-        settings = replace(settings, select=_codes(selected))
+        settings = replace(settings, select=rule_codes(selected, "--select"))
     if ignore:
-        settings = replace(settings, ignore=(*settings.ignore, *_codes(ignore)))
+        settings = replace(settings, ignore=(*settings.ignore, *rule_codes(ignore, "--ignore")))
     workspace = replace(workspace, settings=settings)
     one_kernel_for(pin, files)
     found = _Found()
@@ -208,9 +210,7 @@ def _exit_code(result: AnalyzeResult, named: set[str], fail_on: str) -> int:
         not k.launches and {k.kernel.name, k.kernel.simple_name} & named for k in result.kernels
     ):
         return NoLaunchKnown.exit_code
-    worst = min((SEVERITIES.index(f.severity) for k in result.kernels for f in k.findings), default=len(SEVERITIES))
+    from tritonforge.report.text_findings import counts
+
+    worst = next((SEVERITIES.index(severity) for severity, _ in counts(result)), len(SEVERITIES))
     return int(worst <= SEVERITIES.index(fail_on))
-
-
-def _codes(text: str) -> tuple[str, ...]:
-    return tuple(code.strip() for code in text.split(",") if code.strip())

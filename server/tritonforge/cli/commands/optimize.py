@@ -25,6 +25,7 @@ from tritonforge.cli.running import (
     target,
     target_option,
     warn,
+    warn_of_comments,
 )  # fmt: skip
 from tritonforge.cli.selecting import Selected, select
 from tritonforge.domain.across import AcrossResult
@@ -82,6 +83,7 @@ def optimize(paths: tuple[str, ...], **options: Any) -> int:
             else f"no Triton kernel found in {', '.join(paths)}."
         )
     one_kernel_for(options["pin"], files)
+    warn_of_comments(files)
     named = {argument.partition("::")[2] for argument in paths} - {""}
     return run(_optimize(files, open_workspace(files[0].root), named, **options))
 

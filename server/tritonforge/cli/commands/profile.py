@@ -21,6 +21,7 @@ from tritonforge.cli.running import (
     run,
     target,
     target_option,
+    warn_of_comments,
 )  # fmt: skip
 from tritonforge.cli.selecting import Selected, select_one
 from tritonforge.domain.counters import CounterChoice
@@ -68,6 +69,7 @@ def profile(
     if report is not None:
         return show_report(kernel, report, options["output_format"])
     selected = select_one(kernel)
+    warn_of_comments([selected])
     return run(_profile(selected, open_workspace(selected.root), **options))
 
 

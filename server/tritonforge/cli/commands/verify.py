@@ -19,6 +19,7 @@ from tritonforge.cli.running import (
     run,
     target,
     target_option,
+    warn_of_comments,
 )  # fmt: skip
 from tritonforge.cli.selecting import Selected, read_named, select_one
 from tritonforge.domain.errors import UsageError
@@ -57,6 +58,7 @@ def verify(kernel: str, candidate: str, **options: Any) -> int:
     `softmax`), else by the original in higher precision.
     """
     original = select_one(kernel)
+    warn_of_comments([original])
     path = candidate if "::" in candidate else _same_kernel(candidate, original.kernels[0])
     other = select_one(path)
     for error in other.analysis.errors:  # a kernel is found in a file that is only nearly Python, too
