@@ -139,6 +139,8 @@ class CallFlow(MemoryFlow):
         if name in ATOMICS:
             return self._atomic(node, name, operands, args, keywords)
         first = args[0] if args else next(iter(keywords.values()), SCALAR)
+        if name == "swizzle2d" and len(args) > 1:
+            return elementwise(args[:2])._replace(items=tuple(args[:2]))  # each place among those of its own axis
         if name in _SAME:
             return self._same(node, name, operands, first, keywords)
         if name in DOTS:

@@ -26,6 +26,7 @@ from tritonforge.rewrite.structural.persistent import Persistent
 from tritonforge.rewrite.structural.pipelined_loops import PipelinedLoops
 from tritonforge.rewrite.structural.plain_strides import PlainStrides
 from tritonforge.rewrite.structural.private_sums import PrivateSums
+from tritonforge.rewrite.structural.program_order import GroupedPrograms, HeaviestFirst, ProgramAxes
 from tritonforge.rewrite.structural.relaxed_atomics import RelaxedAtomics
 from tritonforge.rewrite.structural.scalar_loop import ScalarLoop
 from tritonforge.rewrite.structural.several_rows import SeveralRows
@@ -57,6 +58,9 @@ REWRITES: tuple[Structural, ...] = (
     *LOOPS_AND_ARITHMETIC,
     Persistent(),
     ChunkedRecurrence(),
+    HeaviestFirst(),
+    GroupedPrograms(),
+    ProgramAxes(),
 )
 """Every structural rewrite, in the order in which they are tried when nothing is known of the bottleneck."""
 
