@@ -104,9 +104,7 @@ def test_after_any_edits_a_memo_changes_nothing(source, seed):
 
 
 def test_what_the_parser_decides_far_away_is_parsed_anew():
-    opened = SHARED.replace("BLOCK_SIZE = 128\n", 'BLOCK_SIZE = """\n', 1)
     for text in (
-        opened,
         SHARED.replace("BLOCK_SIZE = 128\n", "BLOCK_SIZE = (\n", 1),
         SHARED.replace("BLOCK_SIZE = 128\n", "BLOCK_SIZE = 128 + \\\n", 1),
         SHARED.replace("BLOCK_SIZE = 128\n", "@triton.jit\n", 1),
@@ -118,6 +116,39 @@ def test_what_the_parser_decides_far_away_is_parsed_anew():
         analyze(SHARED, "f.py", memo)
         assert analyze(text, "f.py", memo) == analyze(text, "f.py"), text
         assert analyze(SHARED, "f.py", memo) == analyze(SHARED, "f.py")
+
+
+CLOSED_BELOW = SHARED.replace('"""Not jitted yet."""', "pass").replace("# tritonforge: ignore[TF502]", '# """')
+
+
+@pytest.mark.parametrize("line", ["BLOCK_SIZE = 128\n", "    o = torch.empty_like(x)\n"])
+def test_a_string_that_is_closed_below_is_parsed_anew(line):
+    text = CLOSED_BELOW.replace(line, line.replace("\n", ' + """\n'), 1)
+    memo = Memo()
+    assert len(analyze(CLOSED_BELOW, "f.py", memo).kernels) == 2
+    swallowed = analyze(text, "f.py", memo)
+    assert not swallowed.errors
+    assert swallowed == analyze(text, "f.py")
+    assert analyze(CLOSED_BELOW, "f.py", memo) == analyze(CLOSED_BELOW, "f.py")
+
+
+# To the parser the docstring of the next function closes the first string, and what follows opens one that never ends.
+@pytest.mark.parametrize(
+    "typed", ['def typed(x):\n    """Scale', 'def typed(x):\n    """', "NOTE = '''", 'NOTE = f"""{']
+)
+def test_while_a_docstring_is_typed_the_kernels_of_the_file_stay(typed):
+    many = SHARED + "".join(
+        f'\n\n@triton.jit\ndef k{n}(p, n):\n    """Do {n}."""\n    tl.store(p, n)\n' for n in range(12)
+    )
+    for cut in ("def run_one", "@triton.jit\ndef k6"):
+        memo = Memo()
+        whole = analyze(many, "f.py", memo)
+        hashes = {kernel.name: kernel.code_hash for kernel in whole.kernels}
+        for key in range(len(typed) + 1):
+            half = analyze(many.replace(cut, f"{typed[:key]}\n\n\n{cut}", 1), "f.py", memo)
+            assert {kernel.name: kernel.code_hash for kernel in half.kernels} == hashes, typed[:key]
+        assert half.errors
+        assert analyze(many, "f.py", memo) == whole
 
 
 def test_a_missing_body_takes_its_own_function_along_and_not_the_next():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from tritonforge.analysis.scopes import ModuleIndex
 from tritonforge.analysis.text import SourceText
@@ -13,6 +14,8 @@ from tritonforge.analysis.text import SourceText
 _ATTEMPTS = 12
 _LONG_FILE = 4000
 """Lines above which recovery gives up earlier: every attempt parses the whole file again."""
+_MORE_LINES = 64
+"""Lines that are read at first to see whether a string that was opened above them makes sense of them."""
 
 _BLOCK_START = re.compile(r"[A-Za-z_@]")
 _MISSING_BODY = re.compile(r"expected an indented block after .* on line (\d+)$")
@@ -32,7 +35,8 @@ class Parsed:
     """A file as it was parsed: the tree (None when nothing could be saved) and why it is not the whole file's.
 
     `written` are the file's lines, `lines` those that the tree was made of. Lines of the tree are lines of the file.
-    `index` is what was last found in this tree, perhaps before an edit.
+    `index` is what was last found in this tree, perhaps before an edit. `places` holds, by the id of a statement, the
+    attributes of those of its nodes that stand on a line, once it was moved.
     """
 
     tree: ast.Module | None
@@ -40,6 +44,7 @@ class Parsed:
     written: list[str]
     lines: list[str]
     index: ModuleIndex | None = None
+    places: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 def parse_source(text: SourceText) -> tuple[ast.Module | None, ParseFailure | None]:
@@ -83,6 +88,38 @@ def parse_lines(written: list[str], above: int = 0) -> Parsed:
         tried.add(start)
         lines[start:end] = block
     return Parsed(None, first, written, lines)
+
+
+def cannot_parse(lines: list[str], certain: int) -> bool:
+    """Tell whether lines are no whole program, reading as little below the first `certain` lines as that takes.
+
+    The parser reads from left to right: what it stumbles over well above the end of the lines that it is given would
+    make it stumble whatever follows. What is only open there may still be closed.
+    """
+    count = certain + _MORE_LINES
+    while True:
+        outcome = _try_parse("\n".join(lines[:count]))
+        if isinstance(outcome, ast.Module):
+            if count >= len(lines):
+                return False
+        elif count >= len(lines) or _is_final(outcome, lines[:count]):
+            return True
+        elif outcome.message.startswith("unterminated triple"):
+            # Told of first, wherever the string is: what stands above it may be wrong all the same.
+            above = lines[: outcome.line - 1]
+            outcome = _try_parse("\n".join(above))
+            if isinstance(outcome, ParseFailure) and _is_final(outcome, above):
+                return True
+        count += count
+
+
+def _is_final(failure: ParseFailure, lines: list[str]) -> bool:
+    """Tell whether no lines below could mend what fails."""
+    said = failure.message
+    if failure.line < 1 or said.startswith(("expected ", "unterminated ", "unexpected EOF")) or "never closed" in said:
+        return False
+    last = next((n for n in range(len(lines), 0, -1) if lines[n - 1].strip() and lines[n - 1].lstrip()[0] != "#"), 0)
+    return failure.line < last
 
 
 def _owner_line(failure: ParseFailure, broken: int, above: int) -> int:

@@ -2,17 +2,20 @@
 
 What is parsed anew is the changed lines with the top-level statements around them. That these parse by themselves, from
 one statement's end to another's start, makes the whole what the parser would make of it. When they do not, the file is
-broken there (or a string that begins there swallows what follows: then everything is parsed).
+broken there, or a string that begins there swallows what follows. Where that makes a whole file, everything is parsed;
+where it does not, somebody is typing a docstring, and what stands below is what it was.
 """
 
 from __future__ import annotations
 
 import ast
+import bisect
 import io
 import tokenize
 from collections.abc import Iterable
+from typing import Any
 
-from tritonforge.analysis.parsing import Parsed, parse_lines
+from tritonforge.analysis.parsing import Parsed, cannot_parse, parse_lines
 
 
 def block_ends(body: list[ast.stmt], count: int) -> list[int]:
@@ -43,9 +46,10 @@ def reparse(before: Parsed, written: list[str]) -> Parsed | None:
     tail = min(_common(old[::-1], written[::-1]), min(len(old), len(written)) - head)
     ends = block_ends(tree.body, len(old))
     starts = [0, *ends[:-1]]  # indexes, from 0
-    changed = [head - 1, min(len(old) - tail, len(old) - 1)]
+    changed = [head - 1, len(old) - tail - 1]
     if before.failure is not None:
-        broken = [n for n, (line, parsed) in enumerate(zip(old, before.lines, strict=True)) if line != parsed]
+        lines_of = enumerate(zip(old, before.lines, strict=True))
+        broken = [n for n, (line, parsed) in lines_of if line is not parsed and line != parsed]
         changed += [broken[0], broken[-1], before.failure.line - 1] if broken else [0, len(old) - 1]
     # The statement before may go on in what was changed (an indented line, an `else`).
     first = max(_block_of(max(min(changed), 0), ends) - 1, 0)
@@ -59,9 +63,14 @@ def reparse(before: Parsed, written: list[str]) -> Parsed | None:
         found = parse_lines(lines, region[0])
         if found.failure is None:
             return _spliced(before, written, region, found)
-    if found.tree is None or _leaves_a_string_open(lines):
-        return None
-    return _spliced(before, written, region, found)
+    if found.tree is not None and _leaves_a_string_open(lines):
+        if not cannot_parse(written[region[0] :], len(lines)):
+            return None
+        # The string would swallow the statement below, too, if that were taken along.
+        below = (_span(statement)[0] for statement in tree.body)
+        region = (region[0], min((start for start in below if start > max(changed)), default=len(old)))
+        found = parse_lines(written[region[0] : len(written) - (len(old) - region[1])], region[0])
+    return _spliced(before, written, region, found) if found.tree is not None else None
 
 
 def _spliced(before: Parsed, written: list[str], region: tuple[int, int], found: Parsed) -> Parsed:
@@ -69,39 +78,96 @@ def _spliced(before: Parsed, written: list[str], region: tuple[int, int], found:
     assert before.tree is not None
     assert found.tree is not None
     by = len(written) - len(before.written)
-    body = before.tree.body
-    above = [statement for statement in body if (statement.end_lineno or 0) <= region[0]]
-    below = [statement for statement in body if statement.lineno > region[1]]
-    if by:
-        _move(below, by)
-    before.tree.body = [*above, *found.tree.body, *below]
+    above: list[ast.stmt] = []
+    inside: list[ast.stmt] = []
+    below: list[ast.stmt] = []
+    for statement in before.tree.body:
+        if (statement.end_lineno or 0) <= region[0]:
+            above.append(statement)
+        elif statement.lineno > region[1]:
+            below.append(statement)
+        else:
+            inside.append(statement)
     lines = [*before.lines[: region[0]], *found.lines, *before.lines[region[1] :]]
-    return Parsed(before.tree, found.failure, written, lines, before.index)
+    now = Parsed(before.tree, found.failure, written, lines, before.index, before.places)
+    first, last = _same(before, inside, now, found.tree.body)
+    taken_over = inside[len(inside) - last :]
+    if by:
+        _move([*taken_over, *below], by, now.places)
+    body = found.tree.body
+    before.tree.body = [*above, *inside[:first], *body[first : len(body) - last], *taken_over, *below]
+    for gone in inside[first : len(inside) - last]:
+        now.places.pop(id(gone), None)
+    return now
 
 
-def _move(statements: Iterable[ast.AST], by: int) -> None:
-    waiting = list(statements)
+def _same(before: Parsed, old: list[ast.stmt], now: Parsed, new: list[ast.stmt]) -> tuple[int, int]:
+    """Return how many of the first, and of the last, statements of a region stand there as they did.
+
+    Their lines are the same, as written and as parsed, and so are the lines between the first and what is above.
+    """
+    by = len(now.written) - len(before.written)
+
+    def same(then: ast.stmt, one: ast.stmt, by: int) -> bool:
+        start, end = _span(then)
+        return (
+            _span(one) == (start + by, end + by)
+            and type(then) is type(one)
+            and then.col_offset == one.col_offset
+            and then.end_col_offset == one.end_col_offset
+            and before.written[start:end] == now.written[start + by : end + by]
+            and before.lines[start:end] == now.lines[start + by : end + by]
+        )
+
+    most = min(len(old), len(new))
+    first = next((n for n in range(most) if not same(old[n], new[n], 0)), most)
+    most -= first
+    last = next((n for n in range(most) if not same(old[-1 - n], new[-1 - n], by)), most)
+    return first, last
+
+
+def _span(statement: ast.stmt) -> tuple[int, int]:
+    """Return the lines of a statement with its decorators (indexes, half-open)."""
+    first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
+    return first - 1, statement.end_lineno or statement.lineno
+
+
+def _move(statements: Iterable[ast.stmt], by: int, places: dict[int, list[dict[str, Any]]]) -> None:
+    """Move statements by some lines; `places` keeps what of each has a line, for the next time."""
+    for statement in statements:
+        held = places.get(id(statement))
+        if held is None:
+            held = places[id(statement)] = _placed(statement)
+        for one in held:
+            one["lineno"] += by
+            one["end_lineno"] += by
+
+
+def _placed(statement: ast.stmt) -> list[dict[str, Any]]:
+    """Return the attributes of each node of a statement that stands on a line."""
+    found: list[dict[str, Any]] = []
+    waiting: list[ast.AST] = [statement]
     while waiting:
         held = waiting.pop().__dict__
         if "lineno" in held:
-            held["lineno"] += by
-            held["end_lineno"] += by
+            found.append(held)
         for value in held.values():
             if isinstance(value, ast.AST):
                 if not isinstance(value, ast.expr_context):
                     waiting.append(value)
             elif type(value) is list:
                 waiting += [one for one in value if isinstance(one, ast.AST)]
+    return found
 
 
 def _common(left: list[str], right: list[str]) -> int:
-    most = min(len(left), len(right))
-    return next((n for n in range(most) if left[n] != right[n]), most)
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((n for n, (one, other) in pairs if one != other), min(len(left), len(right)))
 
 
 def _block_of(line: int, ends: list[int]) -> int:
     """Return the block of a line (index from 0)."""
-    return next((n for n, end in enumerate(ends) if line < end), len(ends) - 1)
+    return min(bisect.bisect_right(ends, line), len(ends) - 1)
 
 
 def _leaves_a_string_open(lines: list[str]) -> bool:

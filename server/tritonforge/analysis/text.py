@@ -53,7 +53,8 @@ class SourceText:
         self.text = text
         # A mark that is still in the text takes a column of line 1 there, but the parser must not see it.
         self._shift = 1 if text.startswith(_BOM) else 0
-        self.lines: list[str] = _LINE_END.split(text[self._shift :])
+        content = text[self._shift :]
+        self.lines: list[str] = _LINE_END.split(content) if "\r" in content else content.split("\n")
         self._bytes: dict[int, bytes | None] = {}
         self._ascii = text.isascii()
 
