@@ -42,11 +42,11 @@ CALLS = {
     "private_rows": ("gradient", "dy=fp32[9, 12] x=fp32[9, 12]"),
     "persistent_rows": ("norm", "x=fp32[2, 5, 20] w=fp32[20]"),
     "chunked_gated": ("recurrence", "x=fp32[1, 40, 12] g=fp32[1, 40, 12]"),
+    "state_linear": ("linear", "q=fp32[1, 20, 16] k=fp32[1, 20, 16] v=fp32[1, 20, 16]"),
     "blocks_matmul": ("matmul", "a=fp16[40, 32] b=fp16[32, 48]"),
     "deferred_mean": ("mean", "x=fp32[3, 70]"),
     "reciprocal_softmax": ("softmax", "x=fp32[3, 40]"),
     "static_taps": ("filtered", "x=fp32[300] w=fp32[4]"),
-    "heaviest_triangle": ("triangle", "a=fp32[1, 40, 40] x=fp32[1, 40]"),
     "axes_matmul": ("matmul", "a=fp16[40, 32] b=fp16[32, 48]"),
     "hoisted_weights": ("weighted", "x=fp32[5, 24] w=fp32[24]"),
 }
@@ -109,14 +109,14 @@ TELLING = frozenset(
 )
 """Rewrites that tell the compiler more of a loop or a load, and leave what is computed: one of them stands for all."""
 ORDERING = frozenset(["heaviest-first", "grouped-programs", "program-axes"])
-"""Rewrites that give programs other places: two of them stand for all, in the kernel alone and with the grid."""
+"""Rewrites that give programs other places: one of them, which changes the grid as well, stands for all."""
 
 
 def test_every_rewrite_has_a_result_that_is_judged():
     judged = {json.loads((GOLDEN / case / "task.json").read_text())["rewrite"] for case in CALLS}
     assert {rewrite.name for rewrite in REWRITES} - TELLING - ORDERING <= judged
     assert judged & TELLING
-    assert len(judged & ORDERING) == 2
+    assert judged & ORDERING
 
 
 @pytest.mark.parametrize("case", CALLS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tritonforge.rewrite.structural.causal_split import CausalSplit
 from tritonforge.rewrite.structural.chunked_recurrence import ChunkedRecurrence
+from tritonforge.rewrite.structural.chunked_state import ChunkedState
 from tritonforge.rewrite.structural.column_loop import ColumnLoop
 from tritonforge.rewrite.structural.constexpr_size import ConstexprSize
 from tritonforge.rewrite.structural.dot_accumulator import DotAccumulator
@@ -58,6 +59,7 @@ REWRITES: tuple[Structural, ...] = (
     *LOOPS_AND_ARITHMETIC,
     Persistent(),
     ChunkedRecurrence(),
+    ChunkedState(),
     HeaviestFirst(),
     GroupedPrograms(),
     ProgramAxes(),

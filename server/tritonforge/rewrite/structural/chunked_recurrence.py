@@ -18,7 +18,7 @@ state is read behind it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -26,24 +26,14 @@ import libcst as cst
 from tritonforge.domain.finding import BottleneckClass
 from tritonforge.domain.source import Edit
 from tritonforge.rewrite.rules.launch_values import Refused, kernel_function
-from tritonforge.rewrite.structural.calls import ELEMENTWISE, argument, grouped, name_of, with_value
+from tritonforge.rewrite.structural.calls import ELEMENTWISE, name_of
 from tritonforge.rewrite.structural.flow import Flow, Shape, flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.host import Host
-from tritonforge.rewrite.structural.kernel_text import KernelText, Names, code, line_of, nodes_of
-from tritonforge.rewrite.structural.loops import (
-    ROUND,
-    Span,
-    Spelled,
-    bare,
-    names_in,
-    put,
-    read_first,
-    reads,
-    sets,
-    spans_of,
-)
+from tritonforge.rewrite.structural.kernel_text import KernelText, Names, code, nodes_of
+from tritonforge.rewrite.structural.loops import Span, put, read_first, reads, sets, spans_of
 from tritonforge.rewrite.structural.parameters import with_parameter
+from tritonforge.rewrite.structural.stepping import Masked, bracketed, check_stores, is_single, parsed, update_at
 
 _MOST_ELEMENTS = 8192
 _CHUNKS = (32, 16, 64, 8)
@@ -113,7 +103,7 @@ def _recurrence(text: KernelText, flow: Flow) -> _Recurrence:
             continue
         ((state, (before, _)),) = meets.items()
         for place, line in enumerate(lines):
-            update = _update(lines, place, state) if isinstance(line, cst.SimpleStatementLine) else None
+            update = update_at(lines, place, state) if isinstance(line, cst.SimpleStatementLine) else None
             if update is None:
                 continue
             statements, factor, term = update
@@ -125,39 +115,6 @@ def _recurrence(text: KernelText, flow: Flow) -> _Recurrence:
                 break  # A plain sum, which needs no scan.
             return _Recurrence(span, state, place, statements, factor, term, shape)
     raise Absent("no loop carries a linear recurrence from step to step")
-
-
-def _update(
-    lines: Sequence[cst.CSTNode], place: int, state: str
-) -> tuple[int, cst.BaseExpression | None, cst.BaseExpression] | None:
-    """Return how many statements an update takes, and its factor and term; None when there is none at `place`."""
-    line = lines[place]
-    assert isinstance(line, cst.SimpleStatementLine)
-    small = line.body[0]
-    if isinstance(small, cst.AugAssign) and code(small.target) == state and not reads(small.value, state):
-        if isinstance(small.operator, cst.AddAssign):
-            return 1, None, small.value
-        following = lines[place + 1] if place + 1 < len(lines) else None
-        after = following.body[0] if isinstance(following, cst.SimpleStatementLine) else None
-        if not isinstance(small.operator, cst.MultiplyAssign) or not isinstance(after, cst.AugAssign):
-            return None
-        added = isinstance(after.operator, cst.AddAssign) and code(after.target) == state
-        return (2, small.value, after.value) if added and not reads(after.value, state) else None
-    if not isinstance(small, cst.Assign) or len(small.targets) != 1 or code(small.targets[0].target) != state:
-        return None
-    value = small.value
-    if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Add):
-        return None
-    for own, other in ((value.left, value.right), (value.right, value.left)):
-        if reads(other, state):
-            continue
-        if code(own) == state:
-            return 1, None, other
-        if isinstance(own, cst.BinaryOperation) and isinstance(own.operator, cst.Multiply):
-            for this, factor in ((own.left, own.right), (own.right, own.left)):
-                if code(this) == state and not reads(factor, state):
-                    return 1, factor, other
-    return None
 
 
 def _check(text: KernelText, flow: Flow, found: _Recurrence) -> None:
@@ -178,69 +135,15 @@ def _check(text: KernelText, flow: Flow, found: _Recurrence) -> None:
             raise Refused(f"a step does more with the {state} of the one before than one multiplication and one sum")
     definitions = flow.meets[id(span.node)][state][0].definitions
     starts = [flow.statements[d] for d in definitions]
-    if not all(isinstance(s, cst.Assign) and _is_single(text, s.value) for s in starts) or len(starts) != 1:
+    if not all(isinstance(s, cst.Assign) and is_single(text, s.value) for s in starts) or len(starts) != 1:
         raise Refused(f"{state} is not known to begin in fp32")
-    _check_stores(text, flow, span)
+    check_stores(text, flow, span)
     for line in lines:
         _check_elementwise(text, flow, found, line)
     inside = sets(span.node.body) - {state}
     late = read_first(text.function.body.body[span.place + 1 :], inside | {span.variable})
     if late:
         raise Refused(f"{min(late)} of the last step is read behind the loop")
-
-
-def _check_stores(text: KernelText, flow: Flow, span: Span) -> None:
-    pointers = {p.name for p in text.kernel.parameters if p.role == "pointer"}
-    touched: dict[str, list[tuple[str, str]]] = {"load": [], "store": []}
-    spelled = Spelled(text.tl, span.variable)
-    for line in span.node.body.body:
-        for node in nodes_of(line):
-            called = name_of(node, text.tl)
-            if not isinstance(node, cst.Call) or called not in touched:
-                continue
-            address = spelled.expression(node.args[0].value)
-            origins = _origin(text, node.args[0].value) & pointers
-            touched[called] += [(pointer, bare(code(address)).replace(pointer, "")) for pointer in origins]
-            if called == "store" and span.variable not in flow.of(node.args[0].value).steps:
-                raise Refused("every step stores to one address")
-            if called == "store" and not _differs_by_step(text, address):
-                raise Refused("several steps may store to one address")
-        for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-            spelled.take(small)
-    stored = [pointer for pointer, _ in touched["store"]]
-    for pointer, where in touched["store"]:
-        if stored.count(pointer) > 1:
-            raise Refused(f"a step stores to {pointer} twice")
-        for loaded, other in touched["load"]:
-            if loaded == pointer:
-                raise Refused(f"steps load from {pointer}, which others store to")
-            if where != other and text.share_memory(loaded, pointer):
-                raise Refused(f"{loaded} and {pointer} are the same memory")
-
-
-def _differs_by_step(text: KernelText, address: cst.BaseExpression) -> bool:
-    """Tell whether a store's address is another one in every step: sums and products of the step, no more."""
-    for node in (address, *nodes_of(address)):
-        if ROUND not in names_in(node):
-            continue
-        if isinstance(node, cst.BinaryOperation):
-            if not isinstance(node.operator, cst.Add | cst.Subtract | cst.Multiply):
-                return False
-        elif isinstance(node, cst.Call):
-            method = isinstance(node.func, cst.Attribute) and node.func.attr.value == "to"
-            if not method and name_of(node, text.tl) not in {"cast", "multiple_of", "max_contiguous"}:
-                return False
-    return True
-
-
-def _origin(text: KernelText, address: cst.BaseExpression) -> set[str]:
-    """Return the names that an address comes from, through variables."""
-    names = names_in(address)
-    for _ in range(4):
-        for node in nodes_of(text.function):
-            if isinstance(node, cst.Assign) and names & sets(node):
-                names |= names_in(node.value)
-    return names
 
 
 def _check_elementwise(text: KernelText, flow: Flow, found: _Recurrence, line: cst.CSTNode) -> None:
@@ -262,16 +165,6 @@ def _check_elementwise(text: KernelText, flow: Flow, found: _Recurrence, line: c
     for node in nodes_of(line):
         if isinstance(node, cst.Attribute) and node.attr.value == "to" and code(node.value) == found.span.variable:
             raise Refused(f"the step {found.span.variable} is cast")
-
-
-def _is_single(text: KernelText, value: cst.BaseExpression) -> bool:
-    """Tell whether a state begins in fp32."""
-    if isinstance(value, cst.Float):
-        return True
-    if isinstance(value, cst.Call) and name_of(value, text.tl) in {"zeros", "full"}:
-        return code(value.args[-1].value) == f"{text.tl}.float32"
-    to = isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value == "to"
-    return to and isinstance(value, cst.Call) and code(value.args[0].value) == f"{text.tl}.float32"
 
 
 class _Plan:
@@ -325,11 +218,11 @@ class _Plan:
         lines = list(span.node.body.body)
         before = [self.wide(line) for line in lines[: found.place]]
         after = [self.wide(line) for line in lines[found.place + found.statements :]]
-        stop = _bracketed(span.stop)
+        stop = bracketed(span.stop)
         times = self.all[span.variable]
         update = lines[found.place]
         assert isinstance(update, cst.SimpleStatementLine)
-        scanned = _parsed(self.scan())
+        scanned = parsed(self.scan())
         scanned[0] = scanned[0].with_changes(leading_lines=update.leading_lines)
         scanned[-1] = scanned[-1].with_changes(trailing_whitespace=update.trailing_whitespace)
         odd = f"{self.odd} = {tl}.where({self._tame()}, 0, 1)"
@@ -345,18 +238,18 @@ class _Plan:
             ],
         )
         choice = choice.with_changes(
-            body=choice.body.with_changes(body=[*after, *_parsed([last])]),
+            body=choice.body.with_changes(body=[*after, *parsed([last])]),
             orelse=choice.orelse.with_changes(body=choice.orelse.body.with_changes(body=[serial])),
         )
-        head = _parsed([f"{times} = {self.start} + {self.step}", f"{self.inside} = {times} < {stop}"])
+        head = parsed([f"{times} = {self.start} + {self.step}", f"{self.inside} = {times} < {stop}"])
         options = "".join(f", {o}" for o in span.options)
         loop = span.node.with_changes(
             target=cst.Name(self.start),
             iter=cst.parse_expression(f"{span.function}(0, {span.stop}, {self.chunk}{options})"),
-            body=span.node.body.with_changes(body=[*head, *before, *scanned, *_parsed([odd]), choice]),
+            body=span.node.body.with_changes(body=[*head, *before, *scanned, *parsed([odd]), choice]),
         )
         new = list(self.text.function.body.body)
-        new[span.place : span.place + 1] = [*_parsed([f"{self.step} = {tl}.arange(0, {self.chunk}){column}"]), loop]
+        new[span.place : span.place + 1] = [*parsed([f"{self.step} = {tl}.arange(0, {self.chunk}){column}"]), loop]
         return self.text.with_body(new)
 
     def _tame(self) -> str:
@@ -411,36 +304,6 @@ class _Plan:
         for one in nodes_of(span.node.body):
             if isinstance(one, cst.Assign) and span.variable in self.flow.of(one.value).steps:
                 varying |= sets(one)
-        made = node.visit(_Masked(self.text.tl, self.inside, varying))
+        made = node.visit(Masked(self.text.tl, self.inside, varying))
         assert isinstance(made, cst.CSTNode)
         return put(made, {name: cst.Name(new) for name, new in self.all.items()})
-
-
-def _parsed(lines: Sequence[str]) -> list[cst.SimpleStatementLine]:
-    return [line_of(words) for words in lines]
-
-
-class _Masked(cst.CSTTransformer):
-    """Masks accesses that depend on the time with the time."""
-
-    def __init__(self, tl: str, inside: str, varying: set[str]) -> None:
-        super().__init__()
-        self.tl, self.inside, self.varying = tl, inside, varying
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        name = name_of(original_node, self.tl)
-        if name not in {"load", "store"} or not names_in(original_node.args[0].value) & self.varying:
-            return updated_node
-        old = argument(updated_node, name, "mask")
-        if old is None:
-            masked = with_value(updated_node, None, "mask", cst.Name(self.inside))
-        else:
-            both = cst.BinaryOperation(grouped(old.value), cst.BitAnd(), cst.Name(self.inside))
-            masked = with_value(updated_node, old, "mask", both)
-        if name == "load" and argument(masked, "load", "other") is None:
-            masked = with_value(masked, None, "other", cst.Float("0.0"))
-        return masked
-
-
-def _bracketed(words: str) -> str:
-    return words if words.isidentifier() or words.isdecimal() or words.endswith(")") else f"({words})"
