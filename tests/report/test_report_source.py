@@ -147,6 +147,6 @@ def test_the_second_launch_of_a_kernel_shows_only_what_is_hot():
     kernel, source = kernel_of(LONG)
     profile = dataclasses.replace(samples.MEASURED_PROFILE, kernel=kernel, lines={}, findings=())
     once = plain(profile_text(ProfileResult((profile,), {}), {"k.py": source}))
-    twice = plain(profile_text(ProfileResult((profile, profile), {}), {"k.py": source}))
+    twice = plain(profile_text(ProfileResult((profile, profile), {}), {"k.py": source}, every=True))
     assert once.count("│") == 24
     assert twice.count("│") == 34

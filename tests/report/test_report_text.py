@@ -14,8 +14,11 @@ from tritonforge.report.text_analyze import analyze_text
 from tritonforge.report.text_doctor import doctor_text
 from tritonforge.report.text_optimize import diff_text, optimize_text
 from tritonforge.report.text_profile import profile_text
+from tritonforge.report.text_program import program_text
 from tritonforge.report.text_trace import trace_text
 from tritonforge.report.text_verify import verify_text
+from tritonforge.report.verdict_inputs import inputs_text
+from tritonforge.verify.values import IN_WORDS
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report"
 SOURCES = {samples.FILE: samples.SOURCE}
@@ -36,7 +39,10 @@ REPORTS = {
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_report_reads_as_its_golden_file(name):
-    text = plain(REPORTS[name]())
+    golden(name, plain(REPORTS[name]()))
+
+
+def golden(name, text):
     path = GOLDEN / f"{name}.txt"
     if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -49,6 +55,76 @@ def test_no_line_but_those_that_are_to_be_copied_is_wider_than_the_page(name):
     in_diff = set(samples.DIFF.splitlines())
     wide = [one.text for one in REPORTS[name]() if len(one.text) > WIDTH and one.text not in in_diff]
     assert [text for text in wide if "tritonforge verify" not in text] == []
+
+
+ON_A_TERMINAL = {
+    "analyze": lambda width: analyze_text(samples.ANALYZE, width=width),
+    "profile": lambda width: profile_text(samples.PROFILE, SOURCES, width=width),
+    "every_profile": lambda width: profile_text(samples.PROFILE, SOURCES, width=width, every=True),
+    "program": lambda width: program_text(samples.PROGRAM, width=width),
+    "optimize": lambda width: optimize_text([samples.OPTIMIZED, samples.AT_ROOF], SOURCES, width=width),
+    "verify_accepted": lambda width: verify_text(samples.VERIFIED, width=width),
+    "every_input": lambda width: verify_text(samples.VERIFIED, width=width, every=True),
+    "verify_refused": lambda width: verify_text(samples.NOT_VERIFIED, width=width),
+    "doctor": lambda width: doctor_text(samples.DOCTOR, width=width),
+}
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("name", ON_A_TERMINAL)
+def test_on_a_terminal_no_line_but_those_that_are_to_be_copied_is_wider_than_it(name, width):
+    in_diff = set(samples.DIFF.splitlines())
+    lines = [one.text for one in ON_A_TERMINAL[name](width) if one.text not in in_diff]
+    assert [text for text in lines if len(text) > width and "tritonforge " not in text] == []
+
+
+@pytest.mark.parametrize("name", ["profile", "optimize", "verify_accepted"])
+def test_a_narrow_report_reads_as_its_golden_file(name):
+    golden(f"{name}_60", plain(ON_A_TERMINAL[name](60)))
+
+
+def test_a_wide_terminal_shows_more_of_what_is_cut_on_a_page():
+    cut = [one.text for one in REPORTS["optimize"]() if "…" in one.text and "does not compile" in one.text]
+    assert len(cut) == 1
+    assert cut[0] not in plain(ON_A_TERMINAL["optimize"](120))
+    assert "resource: shared memory" in plain(ON_A_TERMINAL["optimize"](120))
+
+
+def test_of_several_launches_the_one_that_matters_most_has_the_screen_and_each_other_a_line():
+    light, heavy = samples.PROFILE.profiles[1], samples.PROFILE.profiles[0]
+    shown = plain(profile_text(dataclasses.replace(samples.PROFILE, profiles=(light, heavy)), SOURCES))
+    assert shown.count("Bottleneck") == 1
+    assert shown.index(heavy.launch.id) < shown.index("1 other launch\n") < shown.index(light.launch.id)
+    assert "--verbose shows each of them in full" in shown
+    every = plain(profile_text(samples.PROFILE, SOURCES, every=True))
+    assert every.count("Bottleneck") == 2
+    assert "other launch" not in every
+
+
+def test_of_a_verdict_each_kind_of_input_is_counted_and_skips_are_grouped_by_reason():
+    shown = plain(verify_text(samples.VERIFIED))
+    assert "\n3 inputs, 2 skipped\n" in shown
+    assert "  2 kinds of values: sorted, ascending; large maxima\n" in shown
+    assert "skipped: the original fails (one row expanded to all)\n" in shown
+    assert "seed 7" not in shown
+    every = plain(verify_text(samples.VERIFIED, every=True))
+    assert all(" ".join(one.split()) in " ".join(every.split()) for one in samples.VERIFIED.verdict.inputs)
+
+
+def test_of_a_refusal_the_input_that_differs_is_in_full():
+    assert "matmul(float16[96×96], …): different (off the tile)\n" in plain(verify_text(samples.NOT_VERIFIED))
+
+
+@pytest.mark.parametrize("about", [
+    ("kinds of values", IN_WORDS["subnormal"]), ("kinds of values", "another family of values in each row"),
+    ("NaN and infinities", IN_WORDS["all-inf"]), ("sizes", "more programs than recorded, with a tail"),
+    ("layouts in memory", "gaps between rows, others in each argument"), ("empty tensors", "empty: size 1 of 2 is 0"),
+    ("other types", "float16 instead of float32"), ("other arguments", "argument scale = 0.0"),
+])  # fmt: skip
+def test_what_is_special_about_an_input_has_a_kind(about):
+    kind, words = about
+    _, lines = inputs_text([f"f(x=fp32[8], y={{1: (2)}}), seed 1: equal ({words})"], width=98)
+    assert lines[0].text == f"1 {kind}: {words}"
 
 
 @pytest.mark.parametrize("name", REPORTS)

@@ -40,7 +40,8 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
-    verbose = "--verbose" in arguments or "-v" in arguments
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments  # what follows is another command's
+    verbose = "--verbose" in own or "-v" in own
     try:
         result = cli.main(arguments, prog_name="tritonforge", standalone_mode=False)
         sys.stdout.flush()

@@ -29,6 +29,9 @@ _STYLES: dict[Style, RichStyle] = {
 }
 
 
+_LEAST_WIDTH, _MOST_WIDTH = 40, 120
+
+
 class _Console(Console):
     """A console that leaves a reader that went away (`| head`) to whoever decides about exit codes."""
 
@@ -55,10 +58,13 @@ def speak_utf8() -> None:
         sys.stdout.reconfigure(encoding="utf-8", newline="\n", errors="backslashreplace")  # a file may have any name
 
 
-def text_width() -> int:
-    """Return how many columns text may take: those of the terminal, and as many as a page where there is none."""
-    console = Console()
-    return max(40, min(console.width, WIDTH)) if console.is_terminal else WIDTH
+def text_width(*, stderr: bool = False) -> int:
+    """Return how many columns text may take: those of the terminal, and as many as a page where there is none.
+
+    On a very wide terminal not all of them: lines of prose that long are hard to follow.
+    """
+    console = Console(stderr=stderr)
+    return max(_LEAST_WIDTH, min(console.width, _MOST_WIDTH)) if console.is_terminal else WIDTH
 
 
 def styled(lines: Iterable[Line], encoding: str) -> Iterator[Text]:

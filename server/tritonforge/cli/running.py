@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 from rich.status import Status
 
-from tritonforge.cli.rendering import harmless, print_json, print_lines, speak_utf8
+from tritonforge.cli.rendering import harmless, print_json, print_lines, speak_utf8, text_width
 from tritonforge.cli.selecting import Selected
 from tritonforge.config import Settings, load
 from tritonforge.domain.errors import UsageError
@@ -171,17 +171,23 @@ def run(work: Coroutine[Any, Any, int]) -> int:
 def emit(
     output_format: str,
     as_json: Callable[[], Any],
-    as_text: Callable[[], Iterable[Line]],
+    as_text: Callable[[int], Iterable[Line]],
     as_html: Callable[[], str] = str,
 ) -> None:
-    """Print a result: JSON and HTML go to stdout alone, text in colour where the terminal has it."""
+    """Print a result: JSON and HTML go to stdout alone, text as wide as the terminal, in colour where it has it."""
     if output_format == "html":
         speak_utf8()  # as the page says
         sys.stdout.write(as_html())
     elif output_format == "json":
         print_json(as_json())
     else:
-        print_lines(as_text())
+        print_lines(as_text(text_width()))
+
+
+def is_verbose() -> bool:
+    """Tell whether `--verbose` was given, before the command's name or behind it."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool((context.find_root().obj or {}).get("verbose"))
 
 
 def format_option(*, html: bool = False) -> Callable[[Any], Any]:

@@ -28,9 +28,10 @@ class Candidate:
 class Verdict:
     """Whether a candidate still computes the same.
 
-    `inputs`: one line for each input tried. `checks`: name → `passed`, `failed: why` or `skipped: why`. Errors are
-    relative to the output's scale. `replay` repeats this very check. `lower_precision`: refused for its precision
-    alone, so that it may be offered as something else: as faster and less precise.
+    `inputs`: one line for each input, `skipped, …` where the original does not allow it; `tried` leaves those out.
+    `checks`: name → `passed`, `failed: why` or `skipped: why`. Errors are relative to the output's scale. `replay`
+    repeats this very check. `lower_precision`: refused for its precision alone, so that it may be offered as something
+    else: as faster and less precise.
     """
 
     accepted: bool
@@ -43,6 +44,16 @@ class Verdict:
     checks: Mapping[str, str] = field(default_factory=dict)
     replay: str = ""
     lower_precision: bool = False
+
+    @property
+    def tried(self) -> tuple[str, ...]:
+        """The lines of the inputs that both versions were run on."""
+        return tuple(one for one in self.inputs if was_tried(one))
+
+
+def was_tried(text: str) -> bool:
+    """Tell whether a line of `Verdict.inputs` is of an input that both versions were run on."""
+    return not text.startswith("skipped, ") and ": skipped, the original fails" not in text
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ def _apply(
 ) -> types.CodeAction:
     title = offer.suggestion.trial.candidate.title
     verdict = offer.suggestion.trial.verdict
-    inputs = f", verified on {len(verdict.inputs)} inputs" if verdict else ""
+    inputs = f", verified on {len(verdict.tried)} inputs" if verdict else ""
     if verdict is not None and verdict.worst_error is not None:
         inputs += f", worst error {wording.error(verdict.worst_error)}"
     gain = f"{summary.gain(offer.suggestion)[:-1]}{inputs})".replace("x (", "x faster (", 1)

@@ -61,5 +61,5 @@ def applied(suggestion: Suggestion, before: KernelFacts) -> str:
 def verified(suggestion: Suggestion) -> str:
     """Return `4.26x faster (predicted), verified on 9 inputs`."""
     verdict = suggestion.trial.verdict
-    inputs = wording.plural(len(verdict.inputs), "input") if verdict else "no input"
+    inputs = wording.plural(len(verdict.tried), "input") if verdict else "no input"
     return f"{wording.factor(suggestion.speedup)} faster ({suggestion.provenance}), verified on {inputs}"

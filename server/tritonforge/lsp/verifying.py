@@ -87,7 +87,7 @@ def outcome(verdict: Verdict) -> str:
     """Return a verdict in one line."""
     if verdict.accepted:
         error = f", worst error {wording.error(verdict.worst_error)}" if verdict.worst_error is not None else ""
-        return f"Accepted: the same on {wording.plural(len(verdict.inputs), 'input')}{error}"
+        return f"Accepted: the same on {wording.plural(len(verdict.tried), 'input')}{error}"
     return f"Refused: {verdict.reason}"
 
 

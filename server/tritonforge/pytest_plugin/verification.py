@@ -38,7 +38,7 @@ class Verification:
 
     def __repr__(self) -> str:
         """Say it in a line that pytest shows when the assertion fails."""
-        count = len(self.verdict.inputs)
+        count = len(self.verdict.tried)
         if self.verdict.accepted:
             return f"<accepted on {count} inputs, judged by {self.verdict.oracle}>"
         return f"<refused: {self.verdict.reason} (input {count}, replay {self.verdict.replay})>"

@@ -45,7 +45,7 @@ async def reverify(one: Checked, version: RecordedVersion, session: Session) -> 
         return Reverified(False, f"not verified: {error.failure.message}")
     verdict = trialled.verdict
     if verdict.accepted:
-        count = len(verdict.inputs)
+        count = len(verdict.tried)
         return Reverified(False, f"verified: as the recorded version on {count} inputs, judged by {verdict.oracle}")
     reason = verdict.reason.rstrip(".")
     results = verdict.checks.get("results", "")

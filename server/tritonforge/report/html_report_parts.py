@@ -122,7 +122,7 @@ def search_html(search: OptimizeResult, key: str) -> Iterator[str]:
             raise ValueError(f"suggestion {best.trial.candidate.title!r} has no passed verdict")
         yield f"<h3>Best version: {escape(best.trial.candidate.title)}</h3>"
         if verdict.inputs:
-            inputs = wording.plural(len(verdict.inputs), "input")
+            inputs = wording.plural(len(verdict.tried), "input")
             yield f"<p>It computes the same on {inputs}; the largest error is {wording.error(verdict.worst_error)}.</p>"
         label = "Difference to the original"
         yield f'<pre class="diff" tabindex="0" role="group" aria-label="{label}">{_diff(best.diff)}</pre>'

@@ -102,6 +102,11 @@ def wrap(parts: Sequence[Span | str], *, width: int = WIDTH, hanging: int = 0) -
     ]
 
 
+def apart(span: Span) -> tuple[str, Span]:
+    """Return what `wrap` sets two columns off from what stands before it, on the same line."""
+    return " ", Span(f"\N{NO-BREAK SPACE}{span.text}", span.style)
+
+
 def table(rows: Sequence[Sequence[Span | str]], *, right: Iterable[int] = (), gap: int = 2) -> list[Line]:
     """Align cells in columns, those of `right` to the right. The last cell of a row is never padded."""
     cells = [[Span(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]

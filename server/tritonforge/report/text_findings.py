@@ -39,7 +39,7 @@ def finding_text(finding: Finding, *, with_evidence: bool = True, width: int = 9
     return [*lines, *indent(wrap([Span(f"{remark} · {footer[-1]}", "muted")], width=width - 4), 4)]
 
 
-def finding_brief(finding: Finding) -> list[Line]:
+def finding_brief(finding: Finding, width: int = 98) -> list[Line]:
     """Return a finding under a heading that names its file already: code, line, message, and how it is known."""
     footer: list[str] = [finding.severity, finding.provenance]
     if finding.estimated_gain is not None:
@@ -52,7 +52,7 @@ def finding_brief(finding: Finding) -> list[Line]:
         f" {finding.message} ",
         Span(remark, "muted"),
     ]
-    return wrap(head, width=98, hanging=4)
+    return wrap(head, width=width, hanging=4)
 
 
 def evidence_text(evidence: Mapping[str, Evidence], width: int = 94) -> list[Line]:

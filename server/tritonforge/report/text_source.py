@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.profile import LineHeat
 from tritonforge.report import wording
-from tritonforge.report.text import Line, Span, Style, bar, line, shortened
+from tritonforge.report.text import WIDTH, Line, Span, Style, bar, line, shortened
 
 WHOLE = 40
 """Lines up to which a kernel is shown whole."""
@@ -19,11 +19,18 @@ _BAR = 6
 _REASON = 16
 _WORKING = frozenset({"selected", "not_selected"})
 """States of a warp that could issue: no reason to wait."""
-_TEXT = 98 - _BAR - 8 - 3
+_ROOM_FOR_REASONS = 72
+"""Columns from which on a line has room for the code and for why its warps wait."""
 
 
 def source_with_heat(
-    kernel: Kernel, source: str, heat: Mapping[int, LineHeat], *, marked: Iterable[int] = (), rows: int = WHOLE
+    kernel: Kernel,
+    source: str,
+    heat: Mapping[int, LineHeat],
+    *,
+    marked: Iterable[int] = (),
+    rows: int = WHOLE,
+    width: int = WIDTH - 2,
 ) -> list[Line]:
     """Return the kernel's lines with share and, where it was sampled, the reason of the stalls at the end.
 
@@ -33,6 +40,7 @@ def source_with_heat(
         heat: share of the time by line of the file; may be empty.
         marked: lines that a bottleneck or a finding points at: they are kept, and stand out.
         rows: up to how many lines it is shown whole.
+        width: columns of a line.
     """
     texts = wording.source_lines(source)
     shown = _body(kernel, texts)
@@ -45,7 +53,8 @@ def source_with_heat(
     margin = min(len(texts[n - 1].expandtabs(4)) - len(texts[n - 1].expandtabs(4).lstrip()) for n in shown)
     digits = len(str(shown[-1]))
     reasons = any(one.stalls for one in heat.values())
-    width = _TEXT - digits - (_REASON + 2 if reasons else 0)
+    reasons = reasons and width >= _ROOM_FOR_REASONS
+    width -= _BAR + 8 + 3 + digits + (_REASON + 2 if reasons else 0)
     out: list[Line] = []
     previous = None
     for number in shown:
@@ -54,7 +63,11 @@ def source_with_heat(
         text = texts[number - 1].expandtabs(4).rstrip()[margin:]
         if number == shown[0] and text.endswith("("):
             text += "…"  # the rest of a signature of many lines is left out
-        out.append(_row(number, text, heat.get(number), mark=number in kept_for_sure, digits=digits, width=width))
+        out.append(
+            _row(
+                number, text, heat.get(number), mark=number in kept_for_sure, digits=digits, width=width, reason=reasons
+            )
+        )
         previous = number
     return out
 
@@ -68,7 +81,7 @@ def dominant_stall(heat: LineHeat) -> tuple[str, float] | None:
     return reason.replace("_", " "), waiting[reason]
 
 
-def _row(number: int, text: str, heat: LineHeat | None, *, mark: bool, digits: int, width: int) -> Line:
+def _row(number: int, text: str, heat: LineHeat | None, *, mark: bool, digits: int, width: int, reason: bool) -> Line:
     share = heat.share if heat is not None and heat.share == heat.share else 0.0  # NaN is no share
     style: Style = "bad" if share >= _HOT else "warn" if share >= _WARM else "muted"
     shares = wording.percent(share) if share >= 0.005 else ""
@@ -80,7 +93,7 @@ def _row(number: int, text: str, heat: LineHeat | None, *, mark: bool, digits: i
         Span(" │ ", "muted"),
         Span(shortened(text, width), code),
     ]
-    stall = dominant_stall(heat) if heat is not None and shares else None
+    stall = dominant_stall(heat) if heat is not None and shares and reason else None
     if stall is not None:
         pad = width - min(len(text), width) + 2
         spans += [Span(" " * pad), Span(shortened(stall[0], _REASON), "muted")]

@@ -29,4 +29,20 @@ class Commands(click.Group):
             return None
         found = getattr(import_module(f"tritonforge.cli.commands.{cmd_name}"), cmd_name)
         assert isinstance(found, click.Command)
+        if not any(one.name == _VERBOSE for one in found.params):
+            found.params.append(_verbose_option())
         return found
+
+
+_VERBOSE = "verbose"
+
+
+def _verbose_option() -> click.Option:
+    """Return `--verbose` for behind a command's name, where most people write it."""
+
+    def told(context: click.Context, _option: click.Parameter, value: bool) -> None:
+        if value:
+            (context.find_root().ensure_object(dict))[_VERBOSE] = True
+
+    help_text = "List all that is summed up otherwise; with an error, show the traceback."
+    return click.Option(["-v", "--verbose"], is_flag=True, expose_value=False, callback=told, help=help_text)

@@ -30,5 +30,5 @@ async def _doctor(target_name: str | None, output_format: str) -> int:
     with Progress() as progress:
         progress.say("examining the target …")
         result = await examine(workspace.settings, target_name, workspace.store)
-    emit(output_format, lambda: doctor_json(result), lambda: doctor_text(result))
+    emit(output_format, lambda: doctor_json(result), lambda width: doctor_text(result, width=width))
     return 0 if result.ok else 1

@@ -163,9 +163,9 @@ async def _optimize(
         emit(
             output_format,
             lambda: optimize_json(found) | ({"across": across_json(across)} if across else {}),
-            lambda: [
-                *optimize_text(found, sources, applied=applied and not across),
-                *across_text(across, applied=applied),
+            lambda width: [
+                *optimize_text(found, sources, applied=applied and not across, width=width),
+                *across_text(across, applied=applied, width=width),
             ],
             lambda: page_of(reports),
         )

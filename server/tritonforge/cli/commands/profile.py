@@ -15,6 +15,7 @@ from tritonforge.cli.running import (
     Workspace,
     emit,
     format_option,
+    is_verbose,
     launch_option,
     no_run_option,
     open_workspace,
@@ -106,7 +107,7 @@ async def _profile(
     emit(
         output_format,
         lambda: profile_json(result),
-        lambda: profile_text(result, {selected.analysis.file: selected.text}),
+        lambda width: profile_text(result, {selected.analysis.file: selected.text}, width=width, every=is_verbose()),
         lambda: page,
     )
     return 0

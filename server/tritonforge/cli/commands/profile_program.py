@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from tritonforge.cli.rendering import print_lines
+from tritonforge.cli.rendering import print_lines, text_width
 from tritonforge.cli.running import Progress, Workspace, open_workspace, run, warn
 from tritonforge.config import workspace_root
 from tritonforge.domain.errors import TargetUnreachable, TritonForgeError, UsageError
@@ -196,7 +196,7 @@ def _show(result: ProgramResult, wanted: Wanted) -> None:
             except OSError as error:
                 warn(f"{wanted.output} could not be written ({error.strerror}). Name another file with -o.")
     if wanted.output_format != "json":
-        print_lines(program_text(result), stderr=True)
+        print_lines(program_text(result, width=text_width(stderr=True)), stderr=True)
 
 
 @contextlib.contextmanager

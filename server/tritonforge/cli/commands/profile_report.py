@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tritonforge import __version__
-from tritonforge.cli.running import Progress, emit
+from tritonforge.cli.running import Progress, emit, is_verbose
 from tritonforge.cli.selecting import select
 from tritonforge.domain.kernel_report import Listing
 
@@ -31,7 +31,7 @@ def show_report(path: str, report: Path, output_format: str) -> int:
     emit(
         output_format,
         lambda: profile_json(result),
-        lambda: profile_text(result, texts),
+        lambda width: profile_text(result, texts, width=width, every=is_verbose()),
         lambda: report_html(of_profiles(result, texts, codes), version=__version__, title=report.name),
     )
     return 0

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from tritonforge.cli.rendering import text_width
 from tritonforge.cli.running import Workspace, open_workspace, warn
 from tritonforge.config import workspace_root
 from tritonforge.domain.errors import UsageError
@@ -62,7 +63,7 @@ def _trace(command: tuple[str, ...], workspace: Workspace, file: Path) -> int:
         warn(f"{file} could not be written ({error.strerror}). Name another file with -o.")
         return traced.exit_code
     store_calls(traced, workspace.root, workspace.store)
-    lines = trace_text(traced.trace, _shown(file))
+    lines = trace_text(traced.trace, _shown(file), width=text_width(stderr=True))
     text = plain(lines)
     try:
         text.encode(sys.stderr.encoding or "ascii")

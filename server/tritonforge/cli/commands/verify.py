@@ -13,6 +13,7 @@ from tritonforge.cli.running import (
     Workspace,
     emit,
     format_option,
+    is_verbose,
     launch_option,
     no_run_option,
     open_workspace,
@@ -107,7 +108,7 @@ async def _verify(
     result = VerifyResult(
         verdict, kernel, candidate.analysis.file, trialled.failing_input, trialled.difference, reference or ""
     )
-    emit(output_format, lambda: verify_json(result), lambda: verify_text(result))
+    emit(output_format, lambda: verify_json(result), lambda width: verify_text(result, width=width, every=is_verbose()))
     return 0 if verdict.accepted else 1
 
 
