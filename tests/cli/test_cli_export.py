@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tritonforge.analysis import analyze
 from tritonforge.cli.main import run
@@ -13,6 +16,8 @@ from tritonforge.domain.compilation import Compilation
 from tritonforge.domain.launch import CallSite, RecordedLaunch, Scalar, Tensor
 from tritonforge.domain.profile import TargetInfo
 from tritonforge.domain.results import Assessment, OptimizeResult
+from tritonforge.domain.tuning import TunedLaunch
+from tritonforge.report.tuned_file import tuned_document
 from tritonforge.runtime import tuned
 from tritonforge.runtime.devices import DeviceInfo
 from tritonforge.store import open_store
@@ -202,6 +207,70 @@ def test_a_folder_that_cannot_be_written_is_told(workspace, capsys):
     (workspace / "file").write_text("")
     assert run(["export", "mm.py", "-o", "file/x.json"]) == 2
     assert "cannot be written" in capsys.readouterr().err
+
+
+def matrices(stride, count=64):
+    """The same sizes with rows that lie `stride` apart; `count` rows."""
+    tensor = Tensor((count, 64), (stride, 1), "float16")
+    return [*((name, tensor) for name in ("a_ptr", "b_ptr", "c_ptr")), ("M", 64), ("N", 64), ("K", 64)]
+
+
+def keys(entries):
+    return [json.dumps([one["sizes"], one["dtypes"], one["flags"]]) for one in entries]
+
+
+def test_strides_choose_where_nothing_else_tells_launches_apart(workspace, capsys):
+    kernel = kernel_of(MATMUL, "mm.py")
+    dense, apart = (launch_of(kernel, 64, arguments=[*matrices(s), ("stride_am", s)]) for s in (64, 128))
+    trials = [
+        trial({"BLOCK_M": 16}, {dense.id: 9.0, apart.id: 90.0}),
+        trial({"BLOCK_M": 64}, {dense.id: 90.0, apart.id: 9.0}),
+    ]
+    keep(workspace, result(kernel, [dense, apart], trials))
+    made = exported(workspace)["kernels"]["matmul"]
+    assert made["keys"]["sizes"] == ["M", "N", "K", "stride_am"]
+    first, second = made["gpus"][0]["entries"]
+    assert [(one["sizes"]["stride_am"], one["config"]["BLOCK_M"]) for one in (first, second)] == [(64, 16), (128, 64)]
+    said = capsys.readouterr()
+    assert "2 configurations of 1 kernel." in said.out
+    assert said.err == ""
+
+
+def test_launches_that_pass_the_same_have_one_entry_of_the_one_that_takes_most_time(workspace, capsys):
+    kernel = kernel_of(MATMUL, "mm.py")
+    light, heavy = (launch_of(kernel, 64, arguments=[*matrices(s), ("stride_am", 1)]) for s in (64, 128))
+    heavy = dataclasses.replace(heavy, count=12)
+    trials = [
+        trial({"BLOCK_M": 16}, {light.id: 9.0, heavy.id: 90.0}),
+        trial({"BLOCK_M": 64}, {light.id: 90.0, heavy.id: 9.0}),
+    ]
+    keep(workspace, result(kernel, [light, heavy], trials))
+    entries = exported(workspace)["kernels"]["matmul"]["gpus"][0]["entries"]
+    assert [one["config"]["BLOCK_M"] for one in entries] == [64]
+    said = capsys.readouterr()
+    assert "1 configuration of 1 kernel." in said.out
+    assert "2 launches pass the same arguments and are fastest with 2 configurations" in said.err
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([64, 128]), st.sampled_from([1, 64, 128]), st.integers(1, 5), st.sampled_from([16, 64])),
+        min_size=1, max_size=6,
+    )
+)  # fmt: skip
+@settings(max_examples=40, deadline=None)
+def test_no_two_entries_of_a_gpu_have_the_same_key(launches):
+    kernel = kernel_of(MATMUL, "mm.py")
+    made = []
+    for stride, passed, count, block in launches:
+        launch = launch_of(kernel, 64, arguments=[*matrices(stride), ("stride_am", passed)])
+        made.append(TunedLaunch(
+            kernel, launch.problem, {"BLOCK_M": block}, {"BLOCK_M": 32}, "sm_90", "NVIDIA H200", 9.0, 10.0 * count, "measured",
+            dataclasses.replace(launch, count=count), {},
+        ))  # fmt: skip
+    entries = tuned_document(made)["kernels"]["matmul"]["gpus"][0]["entries"]
+    assert entries
+    assert len(set(keys(entries))) == len(entries)
 
 
 # --- vLLM ---------------------------------------------------------------------------------------------------------------

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.launch import Problem, Scalar, Symbol, Tensor
+from tritonforge.domain.launch import Problem, Scalar, Symbol, Tensor, Value
 from tritonforge.domain.tuning import TunedLaunch
 from tritonforge.report.json_parts import Json, number
 
@@ -13,17 +13,32 @@ SCHEMA = "tritonforge-tuned/1"
 """`runtime/tuning_file.py` reads it, and imports nothing of ours: the two change together (a test holds them to it)."""
 
 
-def tuned_document(launches: Sequence[TunedLaunch]) -> Json:
-    """Return the document of all kernels of `launches`, in an order that diffs well."""
+def tuned_document(launches: Sequence[TunedLaunch], on_shared: Callable[[str], None] = lambda _: None) -> Json:
+    """Return the document of all kernels of `launches`, in an order that diffs well.
+
+    No two entries of a GPU have the same key. Of launches that nothing in it can tell apart, the one that takes most
+    time in all decides; where another one had a configuration of its own, `on_shared` is told in a sentence.
+    """
     kernels: dict[str, list[TunedLaunch]] = {}
     for one in launches:
         kernels.setdefault(one.kernel.name, []).append(one)
-    return {"schema": SCHEMA, "kernels": {name: _kernel(kernels[name]) for name in sorted(kernels)}}
+    return {"schema": SCHEMA, "kernels": {name: _kernel(kernels[name], on_shared) for name in sorted(kernels)}}
 
 
-def _kernel(launches: Sequence[TunedLaunch]) -> Json:
+def _kernel(launches: Sequence[TunedLaunch], on_shared: Callable[[str], None]) -> Json:
     first = launches[0]
     sizes, dtypes, flags = keys_of(first.kernel, [one.problem for one in launches])
+    if any(_configs(same) > 1 for same in _alike(launches, sizes, dtypes, flags)):
+        sizes += _telling_strides(first.kernel, launches)
+    kept: list[TunedLaunch] = []
+    for same in _alike(launches, sizes, dtypes, flags):
+        kept.append(max(same, key=lambda one: one.source_us * one.launch.count))
+        if (several := _configs(same)) > 1:
+            on_shared(
+                f"{first.kernel.name}: {len(same)} launches pass the same arguments and are fastest with {several} "
+                "configurations; the one of the launch that takes most time is written"
+            )
+    launches = kept
     tunes = [name for name in first.config if all(name in one.config for one in launches)]
     gpus: dict[tuple[str, str], list[TunedLaunch]] = {}
     for one in launches:
@@ -53,7 +68,8 @@ def _kernel(launches: Sequence[TunedLaunch]) -> Json:
 def keys_of(kernel: Kernel, problems: Sequence[Problem]) -> tuple[list[str], list[str], list[str]]:
     """Return what chooses a configuration: sizes (integer arguments), types of tensors, constexprs that carry meaning.
 
-    Strides choose nothing. A kernel without a size goes by how many elements its first tensor has.
+    Strides choose nothing, unless nothing else tells launches apart (see `_kernel`). A kernel without a size goes by
+    how many elements its first tensor has.
     """
     roles = {parameter.name: parameter.role for parameter in kernel.parameters}
     sizes: list[str] = []
@@ -75,17 +91,60 @@ def keys_of(kernel: Kernel, problems: Sequence[Problem]) -> tuple[list[str], lis
     return sizes, dtypes, flags
 
 
+_Keys = Sequence[str]
+
+
+def _alike(
+    launches: Sequence[TunedLaunch], sizes: _Keys, dtypes: _Keys, flags: _Keys
+) -> Iterable[Sequence[TunedLaunch]]:
+    """Return those of `launches` together that a file with these keys does not tell apart."""
+    found: dict[str, list[TunedLaunch]] = {}
+    for one in launches:
+        values = dict((*one.problem.arguments, *one.problem.constexprs))
+        key = (one.gpu, one.arch, _sizes(values, sizes), _dtypes(values, dtypes), _flags(values, flags))
+        found.setdefault(repr(key), []).append(one)
+    return found.values()
+
+
+def _configs(launches: Sequence[TunedLaunch]) -> int:
+    return len({repr(sorted(one.config.items())) for one in launches})
+
+
+def _telling_strides(kernel: Kernel, launches: Sequence[TunedLaunch]) -> list[str]:
+    """Return the strides, passed as integers, that are not the same in all launches."""
+    arguments = [dict((*one.problem.arguments, *one.problem.constexprs)) for one in launches]
+    told: list[str] = []
+    for parameter in kernel.parameters:
+        values = [one.get(parameter.name) for one in arguments]
+        whole = all(isinstance(value, Scalar) and type(value.value) is int for value in values)
+        if parameter.role == "stride" and whole and len({repr(value) for value in values}) > 1:
+            told.append(parameter.name)
+    return told
+
+
 def _entry(one: TunedLaunch, sizes: list[str], dtypes: list[str], flags: list[str], tunes: list[str]) -> Json:
     values = dict((*one.problem.arguments, *one.problem.constexprs))
     return {
-        "sizes": {name: _size(values[name.partition(".")[0]]) for name in sizes},
-        "dtypes": {name: value.dtype if isinstance(value := values[name], Tensor) else "" for name in dtypes},
-        "flags": {name: _flag(values[name]) for name in flags},
+        "sizes": _sizes(values, sizes),
+        "dtypes": _dtypes(values, dtypes),
+        "flags": _flags(values, flags),
         "config": {name: one.config[name] for name in tunes},
         "time_us": _rounded(one.time_us),
         "source_us": _rounded(one.source_us),
         "provenance": one.provenance,
     }
+
+
+def _sizes(values: Mapping[str, Value], names: _Keys) -> dict[str, int]:
+    return {name: _size(values[name.partition(".")[0]]) for name in names}
+
+
+def _dtypes(values: Mapping[str, Value], names: _Keys) -> dict[str, str]:
+    return {name: value.dtype if isinstance(value := values[name], Tensor) else "" for name in names}
+
+
+def _flags(values: Mapping[str, Value], names: _Keys) -> dict[str, object]:
+    return {name: _flag(values[name]) for name in names}
 
 
 def _size(value: object) -> int:

@@ -66,11 +66,12 @@ def _own(found: Sequence[TunedLaunch], output: Path) -> int:
         if names[one.kernel.name] != one.kernel.file:
             both = f"{one.kernel.file} and {names[one.kernel.name]}"
             raise UsageError(f"{both} both define {one.kernel.name}.", "Export them into two files.")
-    document = tuned_document(found)
+    document = tuned_document(found, lambda sentence: warn(f"{sentence}."))
     _write(output, document)
-    predicted = sum(one.provenance == "predicted" for one in found)
+    entries = [one for kernel in document["kernels"].values() for gpu in kernel["gpus"] for one in gpu["entries"]]
+    predicted = sum(one["provenance"] == "predicted" for one in entries)
     said = f", {predicted} of them predicted" if predicted else ""
-    configurations = wording.plural(len(found), "configuration")
+    configurations = wording.plural(len(entries), "configuration")
     _say(f"{output}: {configurations} of {wording.plural(len(names), 'kernel')}{said}.")
     return 0
 
