@@ -6,22 +6,24 @@ import ast
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tritonforge.analysis.comments import comment_problems, find_directives, read_specs, read_suppressions
+from tritonforge.analysis.comments import find_directives, read_specs, read_suppressions
 from tritonforge.analysis.discovery import JitFunction, KernelResolver, attach_wrappers, find_jit_functions
 from tritonforge.analysis.entries import find_entries
 from tritonforge.analysis.hashing import CodeHasher
 from tritonforge.analysis.hosts import find_hosts
 from tritonforge.analysis.kernels import build_kernel, place_kernel
 from tritonforge.analysis.launches import Launch, Tuned, describe_launch, find_launches, true_sizes
+from tritonforge.analysis.links import Links
 from tritonforge.analysis.memo import Facts, Memo, View
 from tritonforge.analysis.names import dotted
 from tritonforge.analysis.origins import Origins
+from tritonforge.analysis.parsing import Parsed
 from tritonforge.analysis.roles import returns_value
 from tritonforge.analysis.scopes import ModuleIndex, index_module
 from tritonforge.analysis.text import SourceText, decode_source
 from tritonforge.analysis.tuning import read_autotune, read_heuristics
 from tritonforge.analysis.unit import Unit
-from tritonforge.domain.kernel import FileAnalysis, Kernel, LaunchSite, SourceError, Suppression
+from tritonforge.domain.kernel import FileAnalysis, Kernel, SourceError, Suppression
 
 
 def analyze(source: str | bytes, file: str, memo: Memo | None = None) -> FileAnalysis:
@@ -49,7 +51,7 @@ def analyze(source: str | bytes, file: str, memo: Memo | None = None) -> FileAna
         return FileAnalysis(file, errors=tuple(errors))
     try:
         parsed.index = index_module(tree, parsed.index)
-        found = _analyze_index(parsed.index, text, file, errors, (memo, parsed.lines))
+        found = _analyze_index(parsed.index, text, file, errors, (memo, parsed))
     except RecursionError:
         errors.append(SourceError(file, 1, "the code is nested too deeply to analyse"))
         return FileAnalysis(file, errors=tuple(errors))
@@ -58,7 +60,7 @@ def analyze(source: str | bytes, file: str, memo: Memo | None = None) -> FileAna
 
 
 def _analyze_index(
-    index: ModuleIndex, text: SourceText, file: str, errors: list[SourceError], known: tuple[Memo, list[str]]
+    index: ModuleIndex, text: SourceText, file: str, errors: list[SourceError], known: tuple[Memo, Parsed]
 ) -> FileAnalysis:
     unit = Unit(file, text, index, find_jit_functions(index))
     directives = find_directives(text)
@@ -73,42 +75,55 @@ def _analyze_index(
     kernels: tuple[Kernel, ...] = ()
     if unit.jits:
         kernels = _kernels(unit, launches, read_suppressions(directives), known, errors)
-    hosts = hosts if kernels or specs else ()
-    return FileAnalysis(file, kernels, tuple(errors), specs, entries, hosts, comment_problems(directives, file))
+    return FileAnalysis(file, kernels, tuple(errors), specs, entries, hosts if kernels or specs else ())
 
 
 def _kernels(
     unit: Unit,
     launches: list[Launch],
     suppressions: tuple[tuple[Suppression, bool], ...],
-    known: tuple[Memo, list[str]],
+    known: tuple[Memo, Parsed],
     errors: list[SourceError],
 ) -> tuple[Kernel, ...]:
     memo, parsed = known
-    text, origins, view = unit.text, Origins(unit.index, unit.text), memo.view(unit, parsed)
-    found: list[tuple[JitFunction, list[Launch], tuple[LaunchSite, ...], Facts, set[str] | None]] = []
+    text, origins, view = unit.text, Origins(unit.index, unit.text), memo.view(unit, parsed.lines)
+    links = Links(unit, parsed.kernels)
+    by_kernel: dict[int, list[Launch]] = {}
+    for launch in launches:
+        by_kernel.setdefault(id(launch.kernel), []).append(launch)
+    found: list[tuple[JitFunction, list[Launch]]] = []
+    new: list[tuple[JitFunction, list[Launch], Facts, set[str] | None]] = []
     for jit in _entry_kernels(unit.jits, launches):
-        own = [launch for launch in launches if launch.kernel is jit]
-        tuned = Tuned(read_autotune(jit, text), read_heuristics(jit))
-        sites = tuple(describe_launch(launch, tuned, unit, origins) for launch in own)
-        sized = {name for launch in own for name in true_sizes(launch, origins)}
-        facts, new = view.facts(jit, sized), None
-        if facts is None:
-            facts, new = Facts(*build_kernel(jit, unit, sized)), sized
-        if not facts.whole:
+        own = by_kernel.get(id(jit), [])
+        found.append((jit, own))
+        before = links.find(jit, own)
+        whole = before is None or before.whole
+        if before is None:
+            tuned = Tuned(read_autotune(jit, text), read_heuristics(jit))
+            sites = tuple(describe_launch(launch, tuned, unit, origins) for launch in own)
+            sized = {name for launch in own for name in true_sizes(launch, origins)}
+            facts = view.facts(jit, sized)
+            anew = facts is None
+            if facts is None:
+                facts = Facts(*build_kernel(jit, unit, sized))
+            whole = facts.whole
+            facts = Facts(replace(facts.kernel, launch_sites=sites), whole)
+            new.append((jit, own, facts, sized if anew else None))
+        if not whole:
             errors.append(SourceError(unit.file, jit.node.lineno, f"{jit.name} is nested too deeply to analyse"))
-        found.append((jit, own, sites, facts, new))
     hasher = _LateHasher(unit, view)
-    kernels: list[Kernel] = []
-    for jit, own, sites, facts, new in found:
+    for jit, own, facts, sized_anew in new:
         kernel = facts.kernel
-        if new is not None:
+        if sized_anew is not None:
             kernel = replace(kernel, code_hash=hasher.kernel(jit))
-            view.keep(jit, new, Facts(kernel, facts.whole))
-        hashed = tuple(replace(site, site_hash=hasher.host(at)) for at, site in zip(own, sites, strict=True))
-        kernels.append(memo.same(place_kernel(kernel, hashed, suppressions, text)))
+            view.keep(jit, sized_anew, Facts(replace(kernel, launch_sites=()), facts.whole))
+        placed = zip(own, kernel.launch_sites, strict=True)
+        hashed = tuple(replace(site, site_hash=hasher.host(at)) for at, site in placed)
+        links.keep(jit, own, replace(kernel, launch_sites=hashed), whole=facts.whole)
     hasher.restore()
-    return tuple(kernels)
+    parsed.kernels = links.known
+    kernels = (place_kernel(links.known[id(jit.node)].kernel, suppressions, text) for jit, _ in found)
+    return tuple(memo.same(kernel) for kernel in kernels)
 
 
 class _LateHasher:

@@ -49,9 +49,8 @@ def find_jit_functions(index: ModuleIndex) -> dict[int, JitFunction]:
     for at in index.calls:
         if not at.call.args or not isinstance(at.call.args[0], ast.Name):
             continue
-        if not is_jit(at.call.func, at.scope, at.call.lineno) or at.scope.lookup(at.call.args[0].id) is None:
-            continue
-        for scope in _functions_named(at.call.args[0].id, at.scope, index):
+        functions = _functions_named(at.call.args[0].id, at.scope, index)
+        for scope in functions if functions and is_jit(at.call.func, at.scope, at.call.lineno) else ():
             assert isinstance(scope.node, (ast.FunctionDef, ast.AsyncFunctionDef))
             kernel = found.setdefault(id(scope.node), JitFunction(scope.node, scope))
             kernel.wrappers.append((at.call.func, at.scope))
@@ -74,7 +73,7 @@ def attach_wrappers(index: ModuleIndex, resolver: KernelResolver) -> None:
 
 def _functions_named(name: str, scope: Scope, index: ModuleIndex) -> list[Scope]:
     found = scope.lookup(name)
-    if found is None:
+    if found is None or (len(found[1]) == 1 and found[1][0].kind != "function"):
         return []
     return [index.scopes[id(b.node)] for b in found[1] if b.kind == "function" and id(b.node) in index.scopes]
 

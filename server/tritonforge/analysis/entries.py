@@ -6,7 +6,7 @@ import ast
 import sys
 
 from tritonforge.analysis.launches import Launch
-from tritonforge.analysis.scopes import CallAt, ModuleIndex, Scope, parameters_of
+from tritonforge.analysis.scopes import Calling, ModuleIndex, Part, Scope, parameters_of
 from tritonforge.domain.kernel import RunnableEntry
 
 _LIBRARIES = frozenset(
@@ -74,61 +74,34 @@ class _Reach:
 
     def __init__(self, index: ModuleIndex, launches: list[Launch]) -> None:
         self._index = index
-        self._by_statement: dict[int, list[CallAt]] = {}
-        for at in index.calls:
-            self._by_statement.setdefault(id(at.statement), []).append(at)
+        self._inner = [scope for scope in index.scopes.values() if scope.parent is not None]
         self._named: dict[str, list[Scope]] = {}
+        for scope in self._inner:
+            self._named.setdefault(scope.qualname.rpartition(".")[2], []).append(scope)
+        self._readers: dict[str, list[Scope]] = {}
         for scope in index.scopes.values():
-            if scope.parent is not None:
-                self._named.setdefault(scope.qualname.rpartition(".")[2], []).append(scope)
-        self._children: dict[int, list[Scope]] = {}
-        for scope in index.scopes.values():
-            if scope.parent is not None:
-                self._children.setdefault(id(scope.parent), []).append(scope)
+            for name in scope.names & self._named.keys():
+                self._readers.setdefault(name, []).append(scope)
         self._launching = {id(launch.at.scope) for launch in launches}
         self._launching_calls = {id(launch.at.call) for launch in launches}
-        self._imported = self._own_imports()
-        self._known = self._closure(imported=True)
-        self._launchers = self._closure(imported=False)
+        calling = [_calling(part) for part in index.parts.values()]
+        self._imported = {name for one in calling for name in one.imported}
+        calls_out = {at for one in calling for at, roots in one.roots.items() if not roots.isdisjoint(self._imported)}
+        self._known = self._closure(self._launching | calls_out)
+        self._launchers = self._closure(self._launching)
 
-    def _own_imports(self) -> set[str]:
-        """Names imported from neither the standard library nor the usual libraries."""
-        names: set[str] = set()
-        for scope in self._index.scopes.values():
-            for name, bindings in scope.bindings.items():
-                for binding in bindings:
-                    top = binding.path.partition(".")[0]
-                    foreign = top not in _LIBRARIES and top not in sys.stdlib_module_names
-                    if binding.kind == "import" and (foreign or not top):
-                        names.add(name)
-        return names
-
-    def _closure(self, *, imported: bool) -> set[int]:
-        """Return the ids of scopes that reach a launch (or an imported function), walking callers to a fixed point."""
-        reached: set[int] = set()
-        for scope in self._index.scopes.values():
-            calls_out = imported and scope.is_function and any(self._calls_imported(call) for call in scope.calls)
-            if scope.parent is not None and (id(scope) in self._launching or calls_out):
-                reached.add(id(scope))
-        readers: dict[str, list[Scope]] = {}
-        for scope in self._index.scopes.values():
-            for name in scope.names & self._named.keys():
-                readers.setdefault(name, []).append(scope)
-        work = [s for s in self._index.scopes.values() if id(s) in reached]
+    def _closure(self, begun: set[int]) -> set[int]:
+        """Return the ids of scopes that get to one of those in `begun`, walking callers to a fixed point."""
+        work = [scope for scope in self._inner if id(scope) in begun]
+        reached = {id(scope) for scope in work}
         while work:
             scope = work.pop()
-            above = readers.get(scope.qualname.rpartition(".")[2], [])
+            above = self._readers.get(scope.qualname.rpartition(".")[2], [])
             for caller in [*above, *([scope.parent] if scope.parent is not None else [])]:
                 if caller.parent is not None and id(caller) not in reached:
                     reached.add(id(caller))
                     work.append(caller)
         return reached
-
-    def _calls_imported(self, call: ast.Call) -> bool:
-        root = call.func
-        while isinstance(root, (ast.Attribute, ast.Subscript)):
-            root = root.value
-        return isinstance(root, ast.Name) and root.id in self._imported
 
     def from_function(self, scope: Scope) -> bool:
         """Whether running this function gets to a launch or to imported code."""
@@ -137,17 +110,44 @@ class _Reach:
     def from_statement(self, statement: ast.stmt, *, imported: bool = True) -> bool:
         """Whether running this module-level statement does; `imported=False` asks for a launch of this file only."""
         reached = self._known if imported else self._launchers
-        calls = [at.call for at in self._by_statement.get(id(statement), []) if at.scope is self._index.module]
+        calls = [at.call for at in self._index.parts[id(statement)].calls if at.scope is self._index.module]
         later = _calls_for_later(statement) if calls else set()
         for call in calls:
             if id(call) in later:
                 continue
-            if id(call) in self._launching_calls or (imported and self._calls_imported(call)):
+            if id(call) in self._launching_calls or (imported and _root(call) in self._imported):
                 return True
             for name in _names_in(call.func):
                 if any(id(s) in reached for s in self._named.get(name, [])):
                     return True
         return False
+
+
+def _calling(part: Part) -> Calling:
+    """Return what a statement imports from neither the standard library nor the usual ones, and what it calls."""
+    if part.calling is None:
+        imported = set()
+        for bindings in (part.bindings, *(scope.bindings for scope in part.scopes.values())):
+            for name, bound in bindings.items():
+                for binding in bound:
+                    top = binding.path.partition(".")[0]
+                    foreign = top not in _LIBRARIES and top not in sys.stdlib_module_names
+                    if binding.kind == "import" and (foreign or not top):
+                        imported.add(name)
+        roots = {
+            id(scope): frozenset(root for call in scope.calls if (root := _root(call)) is not None)
+            for scope in part.scopes.values()
+            if scope.is_function
+        }
+        part.calling = Calling(frozenset(imported), roots)
+    return part.calling
+
+
+def _root(call: ast.Call) -> str | None:
+    root = call.func
+    while isinstance(root, (ast.Attribute, ast.Subscript)):
+        root = root.value
+    return root.id if isinstance(root, ast.Name) else None
 
 
 def _names_in(node: ast.expr) -> list[str]:

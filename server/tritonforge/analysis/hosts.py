@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from tritonforge.analysis.discovery import JitFunction
 from tritonforge.analysis.names import dotted
-from tritonforge.analysis.scopes import ModuleIndex, Scope, parameters_of
+from tritonforge.analysis.scopes import ModuleIndex, Part, Scope, parameters_of
+from tritonforge.analysis.shifting import Shift
 from tritonforge.analysis.text import SourceText
 from tritonforge.domain.kernel import HostFunction, HostParameter
 
@@ -24,12 +25,26 @@ def find_hosts(index: ModuleIndex, text: SourceText, jits: Mapping[int, JitFunct
             continue
         around = scope.parent.node
         if isinstance(around, ast.Module):
-            found.append(_describe(node, scope, text))
+            found.append(_top_level(index.parts.get(id(node)), node, scope, text))
             continue
         outer = scope.parent.parent
         if isinstance(around, ast.ClassDef) and outer is not None and isinstance(outer.node, ast.Module):
             found.append(_method(node, scope, around, outer, text))
     return tuple(found)
+
+
+def _top_level(part: Part | None, node: ast.FunctionDef, scope: Scope, text: SourceText) -> HostFunction:
+    """Describe a function of the module; what the same statement was found to be before is only moved."""
+    if part is None or text.is_marked:
+        return _describe(node, scope, text)
+    if part.host is None:
+        part.host = part.line, _describe(node, scope, text)
+    line, host = part.host
+    if line != part.line:
+        where = Shift((line,), (part.line,)).range(host.range)
+        host = dataclasses.replace(host, range=where)
+        part.host = part.line, host
+    return host
 
 
 def _describe(

@@ -21,7 +21,6 @@ from tritonforge.domain.kernel import (
     Access,
     Helper,
     Kernel,
-    LaunchSite,
     Loop,
     Operation,
     Parameter,
@@ -33,9 +32,9 @@ from tritonforge.domain.source import Range
 def build_kernel(kernel: JitFunction, unit: Unit, sized: set[str]) -> tuple[Kernel, bool]:
     """Return the kernel's facts, and whether its body could be followed to the end.
 
-    Launch sites and suppressions are left to `place_kernel`, hashes to `hashing`. `sized` names constexprs that some
-    launch sets to a tensor's extent. Facts depend on the statements that the kernel's names lead to, and on nothing
-    else of the file (`memo` relies on that).
+    Launch sites are left to `launches`, suppressions to `place_kernel`, hashes to `hashing`. `sized` names constexprs
+    that some launch sets to a tensor's extent. Facts depend on the statements that the kernel's names lead to, and on
+    nothing else of the file (`memo` and `links` rely on that).
     """
     text = unit.text
     whole = True
@@ -73,15 +72,12 @@ def build_kernel(kernel: JitFunction, unit: Unit, sized: set[str]) -> tuple[Kern
     ), whole
 
 
-def place_kernel(
-    kernel: Kernel,
-    sites: tuple[LaunchSite, ...],
-    suppressions: tuple[tuple[Suppression, bool], ...],
-    text: SourceText,
-) -> Kernel:
-    """Return a kernel with its launch sites, and with the comments that silence findings of it."""
-    places = [kernel.range, *(h.range for h in kernel.helpers if h.range is not None), *(s.range for s in sites)]
-    return replace(kernel, launch_sites=sites, suppressions=_suppressions(suppressions, kernel.range, places, text))
+def place_kernel(kernel: Kernel, suppressions: tuple[tuple[Suppression, bool], ...], text: SourceText) -> Kernel:
+    """Return a kernel, which has its launch sites, with the comments that silence findings of it."""
+    helpers = (helper.range for helper in kernel.helpers if helper.range is not None)
+    places = [kernel.range, *helpers, *(site.range for site in kernel.launch_sites)]
+    own = _suppressions(suppressions, kernel.range, places, text) if suppressions else ()
+    return replace(kernel, suppressions=own) if own else kernel
 
 
 def _loop(loop: LoopFact, tiles: set[str], text: SourceText) -> Loop:

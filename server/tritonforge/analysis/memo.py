@@ -10,8 +10,6 @@ from __future__ import annotations
 import ast
 import bisect
 import hashlib
-import re
-import unicodedata
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,13 +19,12 @@ from tritonforge.analysis.discovery import JitFunction
 from tritonforge.analysis.parsing import Parsed, parse_lines
 from tritonforge.analysis.reparsing import block_ends, reparse
 from tritonforge.analysis.shifting import Shift, shifted
-from tritonforge.analysis.text import SourceText
+from tritonforge.analysis.text import SourceText, words
 from tritonforge.analysis.unit import Unit
 from tritonforge.domain.kernel import Kernel
 
 K = TypeVar("K")
 V = TypeVar("V")
-_WORD = re.compile(r"[^\W\d]\w*")
 _MOST_KERNELS = 512
 _MOST_BLOCKS = 8192
 _MOST_TREES = 4
@@ -181,9 +178,7 @@ class View:
         memo, digest = self._memo, self._digests[block]
         found = memo._words.get(digest)  # noqa: SLF001
         if found is None:
-            text = self._texts[block]
-            # The parser reads names in their composed form.
-            found = frozenset(_WORD.findall(text if text.isascii() else unicodedata.normalize("NFKC", text)))
+            found = words(self._texts[block])
         _keep(memo._words, digest, found, _MOST_BLOCKS)  # noqa: SLF001
         return found
 

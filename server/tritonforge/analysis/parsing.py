@@ -6,10 +6,13 @@ import ast
 import re
 import warnings
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritonforge.analysis.scopes import ModuleIndex
 from tritonforge.analysis.text import SourceText
+
+if TYPE_CHECKING:
+    from tritonforge.analysis.links import Known
 
 _ATTEMPTS = 12
 _LONG_FILE = 4000
@@ -36,7 +39,8 @@ class Parsed:
 
     `written` are the file's lines, `lines` those that the tree was made of. Lines of the tree are lines of the file.
     `index` is what was last found in this tree, perhaps before an edit. `places` holds, by the id of a statement, the
-    attributes of those of its nodes that stand on a line, once it was moved.
+    attributes of those of its nodes that stand on a line, once it was moved; `kernels`, by the id of a `def`, what was
+    last found of it.
     """
 
     tree: ast.Module | None
@@ -45,6 +49,7 @@ class Parsed:
     lines: list[str]
     index: ModuleIndex | None = None
     places: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    kernels: dict[int, Known] = field(default_factory=dict)
 
 
 def parse_source(text: SourceText) -> tuple[ast.Module | None, ParseFailure | None]:

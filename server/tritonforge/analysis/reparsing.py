@@ -63,6 +63,8 @@ def reparse(before: Parsed, written: list[str]) -> Parsed | None:
         found = parse_lines(lines, region[0])
         if found.failure is None:
             return _spliced(before, written, region, found)
+        if found.failure.message.startswith("unterminated triple"):
+            break
     if found.tree is not None and _leaves_a_string_open(lines):
         if not cannot_parse(written[region[0] :], len(lines)):
             return None
@@ -89,7 +91,7 @@ def _spliced(before: Parsed, written: list[str], region: tuple[int, int], found:
         else:
             inside.append(statement)
     lines = [*before.lines[: region[0]], *found.lines, *before.lines[region[1] :]]
-    now = Parsed(before.tree, found.failure, written, lines, before.index, before.places)
+    now = Parsed(before.tree, found.failure, written, lines, before.index, before.places, before.kernels)
     first, last = _same(before, inside, now, found.tree.body)
     taken_over = inside[len(inside) - last :]
     if by:

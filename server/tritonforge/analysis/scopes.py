@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tritonforge.domain.kernel import HostFunction
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 BindingKind = Literal["import", "assign", "function", "class", "parameter", "loop", "other"]
 
@@ -84,9 +86,35 @@ class CallAt:
     statement: ast.stmt
 
 
-@dataclass(slots=True)
-class _Part:
-    """What one top-level statement contributes to the index of its module, and the line it stood at."""
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """The words in a top-level statement, the names it binds for others, and how many lines its decorators begin above.
+
+    It binds names of the module, of its classes, and attributes of whatever they are set on.
+    """
+
+    words: frozenset[str]
+    bound: frozenset[str]
+    above: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """What a top-level statement imports from modules of its project, and what each of its functions calls.
+
+    By the id of the function's scope; of a call to `a.b[0].c(…)` that is `a`.
+    """
+
+    imported: frozenset[str]
+    roots: dict[int, frozenset[str]]
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """What one top-level statement contributes to the index of its module, and the line it stood at.
+
+    It is the very same object as long as the statement stays as it is, wherever that moves.
+    """
 
     statement: ast.stmt
     line: int
@@ -98,8 +126,13 @@ class _Part:
     calls: list[CallAt] = field(default_factory=list)
     attributes: dict[str, list[tuple[ast.expr, Scope]]] = field(default_factory=dict)
     fstrings: list[ast.JoinedStr] = field(default_factory=list)
+    reads: Reads | None = None
+    """Which names lead here and from here, once that was asked for; so with what follows."""
+    calling: Calling | None = None
+    host: tuple[int, HostFunction] | None = None
+    """The function that this is, as it was when it stood at that line."""
 
-    def moved(self) -> _Part:
+    def moved(self) -> Part:
         """Take the line that the statement has now over into what was found in it."""
         by = self.statement.lineno - self.line
         if by:
@@ -123,7 +156,7 @@ class ModuleIndex:
     """`anything.name = value` in the file, by attribute name."""
     fstrings: list[ast.JoinedStr]
     """Outer ones before those inside them."""
-    parts: dict[int, _Part] = field(default_factory=dict)
+    parts: dict[int, Part] = field(default_factory=dict)
     """By the id of the top-level statement."""
 
     @property
@@ -142,7 +175,7 @@ def index_module(tree: ast.Module, before: ModuleIndex | None = None) -> ModuleI
     `before` is the index of an earlier state of the very same tree. What it says of statements that the tree still has
     is taken over, so that it is used up.
     """
-    known: dict[int, _Part] = {}
+    known: dict[int, Part] = {}
     module = Scope(tree, None, "")
     if before is not None and before.module.node is tree:
         module, known = before.module, before.parts
@@ -173,7 +206,7 @@ class _Indexer:
     """Reads one top-level statement; while it does, what the module's scope is told goes to the statement's part."""
 
     def __init__(self, statement: ast.stmt, module: Scope) -> None:
-        self.part = part = _Part(statement, statement.lineno)
+        self.part = part = Part(statement, statement.lineno)
         self.statement = statement
         module.bindings, module.names, module.returns, module.calls = (
             part.bindings,

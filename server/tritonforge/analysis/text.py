@@ -11,11 +11,13 @@ import codecs
 import io
 import re
 import tokenize
+import unicodedata
 
 from tritonforge.domain.source import Position, Range
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _BOM = "\ufeff"
+_WORD = re.compile(r"[^\W\d]\w*")
 
 
 def decode_source(source: bytes) -> tuple[str, tuple[int, str] | None]:
@@ -46,6 +48,11 @@ def _cookie_line(source: bytes) -> int:
     return 2 if b"coding" in source.split(b"\n", 2)[1:2] else 1
 
 
+def words(text: str) -> frozenset[str]:
+    """Return every name in a text, and other words, in the composed form that the parser reads names in."""
+    return frozenset(_WORD.findall(text if text.isascii() else unicodedata.normalize("NFKC", text)))
+
+
 class SourceText:
     """The text of one file, cut into lines, that turns `ast` nodes into ranges and exact source text."""
 
@@ -57,6 +64,11 @@ class SourceText:
         self.lines: list[str] = _LINE_END.split(content) if "\r" in content else content.split("\n")
         self._bytes: dict[int, bytes | None] = {}
         self._ascii = text.isascii()
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the text begins with a byte-order mark."""
+        return self._shift > 0
 
     def _utf8(self, line: int) -> bytes | None:
         """Return line `line` (from 1) in UTF-8, or None when it is ASCII and bytes are code points."""
