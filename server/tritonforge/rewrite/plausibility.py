@@ -121,7 +121,7 @@ class Facts:
         """Return the elements of the largest block that the tiles span: M×N of a dot, else all tiles together."""
         full = self.filled(values)
         m, n, _ = self.dots
-        names = [t for t in (m, n) if t is not None] if self.kernel.dots else list(self.kernel.tiles)
+        names = [m, n] if m is not None and n is not None else list(self.kernel.tiles)
         return math.prod(full.get(t, 1) for t in names)
 
     def programs_with(self, values: Mapping[str, int]) -> float:
@@ -199,7 +199,9 @@ def why_not(values: Mapping[str, int], facts: Facts) -> str | None:
     threads = facts.limits.warp * warps
     if elements > MAX_ELEMENTS:
         return f"a block of {elements} elements does not fit a program's registers"
-    if elements < threads and any(t not in facts.fixed for t in facts.names if t in facts.kernel.tiles):
+    # A dot whose extents are no tiles may be of any size.
+    spans = not facts.kernel.dots or None not in facts.dots[:2]
+    if spans and elements < threads and any(t not in facts.fixed for t in facts.names if t in facts.kernel.tiles):
         return f"a block of {elements} elements leaves threads of {warps} warps idle"
     return _implausible_dot(full, facts, threads) if facts.kernel.dots else None
 
