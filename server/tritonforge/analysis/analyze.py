@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tritonforge.analysis.comments import find_directives, read_specs, read_suppressions
+from tritonforge.analysis.comments import comment_problems, find_directives, read_specs, read_suppressions
 from tritonforge.analysis.discovery import JitFunction, KernelResolver, attach_wrappers, find_jit_functions
 from tritonforge.analysis.entries import find_entries
 from tritonforge.analysis.hashing import CodeHasher
@@ -75,7 +75,8 @@ def _analyze_index(
     kernels: tuple[Kernel, ...] = ()
     if unit.jits:
         kernels = _kernels(unit, launches, read_suppressions(directives), known, errors)
-    return FileAnalysis(file, kernels, tuple(errors), specs, entries, hosts if kernels or specs else ())
+    hosts = hosts if kernels or specs else ()
+    return FileAnalysis(file, kernels, tuple(errors), specs, entries, hosts, comment_problems(directives, file))
 
 
 def _kernels(
