@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from suite.timeline import Timeline
 from tritonforge.cli.running import Progress, Workspace, open_workspace
 from tritonforge.cli.selecting import Selected, select
 from tritonforge.diagnosis.assessment import yardstick
@@ -72,16 +73,15 @@ async def open_bench(root: Path, target: str, budget_s: float) -> Any:
 async def search(bench: Bench, paths: Sequence[str], limit_s: float) -> Search:
     """Run the loop on the kernel that the first of `paths` names; the others may be run to find its launches."""
     row: dict[str, Any] = {"kernel": paths[0].rpartition("::")[2]}
-    began = time.perf_counter()
+    began, timeline = time.perf_counter(), Timeline()
     try:
         files = select(paths)
         workspace = open_workspace(files[0].root)
         subject = await asyncio.wait_for(_subject(workspace, files, bench.session), limit_s)
         row["record_s"] = round(time.perf_counter() - began, 2)
         judge = yardstick(bench.session, ceilings=bench.ceilings if bench.session.measures else None)
-        result = await asyncio.wait_for(
-            optimize(subject, bench.session, judge, default_engines(), budget_s=bench.budget_s), limit_s
-        )
+        work = optimize(subject, bench.session, judge, default_engines(), budget_s=bench.budget_s, on_step=timeline)
+        result = await asyncio.wait_for(work, limit_s)
     except (NoLaunchKnown, UsageError, JobError) as error:
         row |= {"failed": type(error).__name__, "reason": str(error)}
     except TimeoutError:
@@ -92,6 +92,7 @@ async def search(bench: Bench, paths: Sequence[str], limit_s: float) -> Search:
         if result.stopped_because == "interrupted" and time.perf_counter() - began < limit_s:
             raise asyncio.CancelledError  # by the user: what was found so far is no row
         row |= _told(result)
+        row["timeline"] = timeline.rows()
         row["seconds"] = round(time.perf_counter() - began, 2)
         return Search(row, result, subject)
     row["seconds"] = round(time.perf_counter() - began, 2)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tritonforge.optimize.choosing import AT_ONCE, PER_ROUND
-from tritonforge.optimize.steps import may_win
+from tritonforge.optimize.worth import may_win
 
 
 @dataclass(frozen=True)

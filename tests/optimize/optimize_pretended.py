@@ -42,8 +42,9 @@ def block_of(program) -> int:
 class PretendedGpu:
     """Answers `Time` from a table; `log` holds what was asked: (job, block) for each program of a job."""
 
-    def __init__(self, worker, times, *, lost_after=None, lost_at=None, held=None, fits=None):
+    def __init__(self, worker, times, *, fresh=None, lost_after=None, lost_at=None, held=None, fits=None):
         self.worker, self.hello = worker, worker.hello
+        self.fresh = fresh or times
         self.held, self._measuring = held, asyncio.Event()
         self.times, self.log = times, []
         self.lost_after, self.lost_at, self.fits = lost_after, lost_at, fits
@@ -65,13 +66,16 @@ class PretendedGpu:
                 raise TargetUnreachable("The connection is gone.", "Try again.")
         if len(request.programs) > 1:
             self._measuring.set()
+        await asyncio.sleep(0)  # a real one is waited for, and may be cancelled there
         programs = []
         for place, program in enumerate(request.programs):
             if self.fits is not None and place >= self.fits:
                 programs.append(TimedProgram((), "The GPU ran out of memory.", memory=True))
                 continue
-            self.log.append(("TimeFresh" if isinstance(request, TimeFresh) else "Time", block_of(program)))
-            median = self.times(dict(program.overlays)[FILE], block_of(program), request.call)
+            fresh = isinstance(request, TimeFresh)
+            self.log.append(("TimeFresh" if fresh else "Time", block_of(program)))
+            times = self.fresh if fresh else self.times
+            median = times(dict(program.overlays)[FILE], block_of(program), request.call)
             row = tuple(median * (1 + 0.001 * (n % 3)) for n in range(request.samples))
             launches = await self._launches_of(program, request.call)
             programs.append(TimedProgram(tuple(TimedLaunch(one, row) for one in launches)))
@@ -89,17 +93,34 @@ class PretendedGpu:
 
 
 class PretendedGate:
-    """Refuses some blocks. `judged` holds what it was asked about; it says so to `say`, and hangs where told to."""
+    """Refuses some blocks. `judged` holds what it was asked about; it says so to `say`, and hangs where told to.
 
-    def __init__(self, *, refuses=(), hangs_at=None, say=lambda _: None):
-        self.refuses, self.hangs_at, self.say, self.judged = refuses, hangs_at, say, []
+    `waits`: about a block it says nothing before another one was measured, {block: other}. `target` is the GPU that the
+    search runs on, whose `log` has ("gate", block) and ("verdict", block) too.
+    """
+
+    def __init__(self, *, refuses=(), hangs_at=None, waits=(), say=lambda _: None):
+        self.refuses, self.hangs_at, self.waits, self.say, self.judged = refuses, hangs_at, dict(waits), say, []
+        self.target, self.calls = None, []
+
+    def prepare(self):
+        self.calls.append("prepare")
+
+    async def close(self):
+        self.calls.append("close")
 
     async def check(self, program, *, tile):
         block = block_of(program)
         self.judged.append(block)
+        self.target.log.append(("gate", block))
+        if block in self.waits:
+            async with asyncio.timeout(120):
+                while self.waits[block] not in self.target.blocks("Time"):  # noqa: ASYNC110 - it is a list that grows
+                    await asyncio.sleep(0.01)
         self.say(f"gate {block}")
         if block == self.hangs_at:
             await asyncio.Event().wait()
+        self.target.log.append(("verdict", block))
         right = block not in self.refuses
         verdict = Verdict(right, "" if right else "it differs", ("one",), "original", "exact", 0.0, 0.0)
         return SimpleNamespace(verdict=verdict, notes=())
@@ -109,18 +130,25 @@ class PretendedGate:
 
 
 class Blocks:
-    """Proposes other blocks; once one was tried, those of `then`."""
+    """Proposes other blocks; once one was tried, those of `then`. Those of `fused` come with another rewrite, too.
+
+    `seen` holds, for each time that it was asked, the titles of what it was told of as accepted.
+    """
 
     origin = "rule"
 
-    def __init__(self, *blocks, then=()):
-        self.blocks, self.then = blocks, then
+    def __init__(self, *blocks, then=(), fused=(), ready=lambda: None):
+        self.blocks, self.then, self.fused, self.ready, self.seen = blocks, then, fused, ready, []
 
     def propose(self, task, trials=()):
         text = task.texts[FILE]
+        self.seen.append([t.candidate.title for t in trials if t.accepted])
+        if trials:
+            self.ready()
         for block in self.then if trials else self.blocks:
             edits = edits_between(FILE, text, with_block(text, block))
-            yield Candidate(f"BLOCK_SIZE={block}", edits, (("launch-parameters", (("BLOCK_SIZE", str(block)),)),))
+            values = ("launch-parameters", (("BLOCK_SIZE", str(block)),))
+            yield Candidate(f"BLOCK_SIZE={block}", edits, (("fused", ()), values) if block in self.fused else (values,))
 
 
 def with_block(text: str, block: int) -> str:
@@ -153,6 +181,8 @@ class Target:
         blocks=tuple(TIMES)[1:],
         then=(),
         times=table,
+        fresh=None,
+        engine=None,
         sizes=(16777259,),
         lost_after=None,
         lost_at=None,
@@ -168,14 +198,16 @@ class Target:
         )
         subject = Subject(str(folder), FILE, text, kernel, calls)
         gpu = GpuInfo("NVIDIA H200", "sm_90", 132, 150 << 30, "580.159.04")
-        worker = PretendedGpu(self._session.worker, times, lost_after=lost_after, lost_at=lost_at, held=held, fits=fits)
+        worker = gate.target = PretendedGpu(
+            self._session.worker, times, fresh=fresh, lost_after=lost_after, lost_at=lost_at, held=held, fits=fits
+        )
         described = dataclasses.replace(self._session.described, gpus=(gpu,))
         session = dataclasses.replace(self._session, worker=worker, described=described, measures=True)
 
         async def go():
             try:
                 return await optimize(
-                    subject, session, yardstick(session), [Blocks(*blocks, then=then)],
+                    subject, session, yardstick(session), [engine or Blocks(*blocks, then=then)],
                     **{"budget_s": 300.0, "store": store, **options},
                 )  # fmt: skip
             except TargetUnreachable as error:

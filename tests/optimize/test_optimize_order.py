@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tritonforge.optimize.steps import may_win
+from tritonforge.optimize.worth import may_win
 from tritonforge.prediction.model import RELATIVE_LOWEST
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
-from optimize_pretended import FILE, PretendedGate, table, with_block
+from optimize_pretended import FILE, Blocks, PretendedGate, table, with_block
 
 from tritonforge.optimize import choosing
 from tritonforge.optimize.guide import Guide
@@ -66,14 +68,18 @@ def test_a_later_round_knows_what_earlier_ones_measured_and_what_the_gate_refuse
             super().refuse(place, constraint)
 
     monkeypatch.setattr(choosing, "Guide", Watched)
-    result, target = search(fresh_examples(), PretendedGate(refuses=[1024]), blocks=(512, 1024), then=(2048,))
+    judged = threading.Event()
+    gate = PretendedGate(refuses=[1024], say=lambda _: judged.set())
+    engine = Blocks(512, 1024, then=(2048,), ready=lambda: judged.wait(120))
+    result, target = search(fresh_examples(), gate, engine=engine)
     first, second = studies
     assert set(first.told) == {64, 512, 1024}
     assert second.refused == {1024: "gate"}
     assert second.told[512] == pytest.approx(100.0, rel=0.01)
     assert set(second.told) == {64, 512, 2048}
     assert result.best.trial.candidate.title == "BLOCK_SIZE=2048"
-    assert target.blocks("Time").count(512) == 1
+    assert target.blocks("Time").count(512) == 2, "once beside 1024, and at length when it had taken its place"
+    assert gate.judged == [1024, 512, 2048]
 
 
 def by_size(text, block, call):

@@ -15,7 +15,10 @@ pytest.importorskip("torch", reason="needs torch in this environment")
 pytest.importorskip("triton", reason="needs triton in this environment")
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
+from suite.timeline import Timeline
+
 from suite import run, table
+from tritonforge.optimize import Step
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.triton
@@ -202,6 +205,19 @@ def test_a_line_that_was_cut_off_is_made_again(tmp_path):
     assert [row["name"] for row in table.read([path])[1]] == ["a", "c"]
 
 
+def test_a_row_has_the_first_and_the_last_step_of_each_stage_in_each_round():
+    timeline = Timeline()
+    for stage, number, done in (
+        ("compile", 1, 1), ("compile", 1, 2), ("verify", 1, 0), ("compile", 1, 3), ("compile", 2, 1), ("verify", 2, 0),
+    ):  # fmt: skip
+        timeline(Step(stage, "x", done, 3 if done else 0, round=number))
+    assert [(stage, detail) for _, stage, detail in timeline.rows()] == [
+        ("compile", "round 1: 1/3 x"), ("verify", "round 1: x"), ("compile", "round 1: 3/3 x"),
+        ("compile", "round 2: 1/3 x"), ("verify", "round 2: x"),
+    ]  # fmt: skip
+    assert timeline.rows() == sorted(timeline.rows(), key=lambda row: row[0])
+
+
 def test_a_kernel_on_which_the_suite_itself_breaks_is_a_row_too(tmp_path, monkeypatch):
     async def breaks(*_arguments):
         raise ConnectionError("the worker is gone")
@@ -229,6 +245,7 @@ def test_a_run_makes_a_row_with_everything_and_none_twice(tmp_path):
     assert row["part"] == "a"
     assert row["searches"][0]["kernel"] == "quantize_kernel"
     assert row["searches"][0]["stopped_because"]
+    assert row["searches"][0]["timeline"][0][1:] == ["assess", "round 0: compiling quantize_kernel"]
     assert row["work"][0]["bytes"] == 3 * 16384 * 5120 + 4 * 16384
     again = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
     assert "1 of them have a row already" in again.stdout

@@ -11,7 +11,8 @@ from tritonforge.optimize.fairness import charged
 from tritonforge.optimize.guide import Guide
 from tritonforge.optimize.points import points_of
 from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, BudgetSpent, Search
-from tritonforge.optimize.steps import MEASURED_GAIN, compile_all, may_win, time_side_by_side
+from tritonforge.optimize.steps import compile_all, time_side_by_side
+from tritonforge.optimize.worth import STEP_GAIN, may_promise, may_win
 from tritonforge.profiling.measuring import Samples
 
 RUNGS = (5, 15, 45)
@@ -20,7 +21,7 @@ AT_ONCE = 8
 """Versions that are measured side by side."""
 PER_ROUND = 24
 """`benchmarks/bench_search.py`: after as many the best that was found is within 0.1 % of the best there is."""
-NOISE = MEASURED_GAIN - 1.0
+NOISE = STEP_GAIN - 1.0
 """The share of a time that must be expected to be saved: what is less is not told from noise, nor worth a change."""
 PER_REWRITE = 0.01
 """What one rewrite more must be predicted to save where nothing is measured: the model does not tell less apart."""
@@ -158,10 +159,13 @@ class Round:
 
 
 async def halve(search: Search, attempts: Sequence[Attempt]) -> None:
-    """Measure again, with more repetitions, whatever may be the best as far as its interval says."""
+    """Measure again, with more repetitions, whatever may be the best as far as its interval says.
+
+    What cannot be worth going on from, however the interval turns out, is left as it is.
+    """
     alive = [one for one in attempts if one.trial is None and one.speedup is not None]
     for samples in RUNGS[1:]:
-        alive = overlapping(alive)[:AT_ONCE]
+        alive = [one for one in overlapping(alive) if may_promise(search, one)][:AT_ONCE]
         if len(alive) < 2 or search.left_s <= 0:
             return
         search.say("measure", f"{len(alive)} candidates that may be the best")
@@ -169,6 +173,23 @@ async def halve(search: Search, attempts: Sequence[Attempt]) -> None:
         if not await _timed(search, alive, samples, whole=True):
             return
         alive = [one for one in alive if one.trial is None]
+        for one in alive:
+            one.at_length = samples == RUNGS[-1]
+
+
+async def measure_at_length(search: Search, attempt: Attempt) -> bool:
+    """Measure what is going to be judged with as many repetitions as there are, whole calls too, if it was not yet.
+
+    What an earlier run measured stays as it is: it is going to be checked in a fresh process in any case. Tells whether
+    its time is known now.
+    """
+    if attempt.at_length or (attempt.samples is None and attempt.known_us is not None):
+        return True
+    search.say("measure", f"{attempt.candidate.title}, at length")
+    trial = attempt.trial
+    timed = await _timed(search, [attempt], RUNGS[-1], whole=True)
+    attempt.at_length = timed and attempt.trial is trial and attempt.samples is not None
+    return attempt.at_length
 
 
 def overlapping(attempts: Sequence[Attempt]) -> list[Attempt]:
@@ -200,7 +221,7 @@ async def _timed(
         before, *results = await time_side_by_side(search, batch, samples=samples, beside=beside, whole=whole)
     except BudgetSpent:
         for attempt in batch:
-            if attempt.samples is None:
+            if attempt.samples is None and not attempt.decided:
                 search.drop(attempt, NOT_FINISHED)
         return False
     crowded = []
@@ -218,6 +239,8 @@ async def _timed(
 
 def settle(search: Search, attempt: Attempt, before: Samples, after: Samples) -> None:
     """Take over what was measured of `attempt` and, in the same rounds, of the original."""
+    if attempt.trial is not None and attempt.trial.verdict is None:
+        return  # it was given up meanwhile
     if after.error and not after.memory:
         search.drop(attempt, after.error, "failed")
         return

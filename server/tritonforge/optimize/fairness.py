@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from statistics import median
 
+from tritonforge.optimize.search import Attempt
 from tritonforge.profiling.measuring import Samples
 from tritonforge.profiling.statistics import PLACEMENT, ratio_interval, summarise
 
@@ -49,6 +50,13 @@ def unfair(before: Samples, after: Samples, allow_slower: float) -> str:
         if high * (1.0 + allow_slower) < 1.0:
             return f"measured {1 / ratio:.2f}x slower on launch {launch} (allowed: {1.0 + allow_slower:.2f}x)"
     return ""
+
+
+def seems_unfair(attempt: Attempt, allow_slower: float) -> str:
+    """Return the same of what was measured of a version the last time; empty where nothing was, in this run."""
+    if attempt.before is None or attempt.samples is None:
+        return ""
+    return unfair(attempt.before, attempt.samples, allow_slower)
 
 
 def disagreeing(title: str, earlier: Measured | None, now: Measured) -> tuple[str, ...]:

@@ -1,11 +1,10 @@
-"""The loop: assess, propose, compile, rank, verify, again from the best, until nothing improves."""
+"""The loop: assess, explore, verify, again from the best, until nothing improves; then check what is suggested."""
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 from tritonforge.diagnosis.assessment import Yardstick, ranked, require_launches
 from tritonforge.diagnosis.diagnose import diagnose
@@ -14,30 +13,14 @@ from tritonforge.domain.errors import UsageError
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
-from tritonforge.optimize.choosing import Round, simplest_first
-from tritonforge.optimize.endings import (
-    BELOW_NOISE,
-    BUDGET_SPENT,
-    ENOUGH_ROUNDS,
-    INTERRUPTED,
-    NOTHING_IMPROVED,
-    NOTHING_TO_TRY,
-    ROOFLINE,
-)
+from tritonforge.optimize.confirming import confirm_best, explained, leave_unchecked, reserve
+from tritonforge.optimize.endings import BUDGET_SPENT, ENOUGH_ROUNDS, INTERRUPTED, OVER, ROOFLINE
+from tritonforge.optimize.exploring import explore
+from tritonforge.optimize.judging import Judging
 from tritonforge.optimize.memory import Memory
-from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, ORIGINAL_S, Attempt, BudgetSpent, Search, Step
-from tritonforge.optimize.shapes import Shaped, by_shape
-from tritonforge.optimize.steps import (
-    confirm,
-    gate_of,
-    pass_gate,
-    predict_gain,
-    propose,
-    sanitise,
-    time_side_by_side,
-    verify,
-)
-from tritonforge.optimize.thinking import Thinking, not_better, promises
+from tritonforge.optimize.search import ORIGINAL_S, Attempt, BudgetSpent, Search, Step
+from tritonforge.optimize.steps import gate_of, time_side_by_side
+from tritonforge.optimize.thinking import Thinking
 from tritonforge.profiling.measuring import SEARCH_SAMPLES, Samples
 from tritonforge.rewrite import Engine, Thinker
 from tritonforge.rewrite.rules.autotune_entry import config_first
@@ -78,7 +61,8 @@ async def optimize(
             tried again, and what it answered, when it had come to an end, is answered at once.
         again: try everything anew, whatever the store has.
 
-    A cancellation ends the search and returns the best so far, with `stopped_because` "interrupted".
+    What is suggested was checked in a fresh process at the end. A cancellation ends the search and returns the best so
+    far, with `stopped_because` "interrupted"; a note says that this one was not checked.
 
     Raises:
         JobError: when a call of the original cannot be repeated.
@@ -109,8 +93,9 @@ async def optimize(
             raise
         task.uncancel()
         reason = INTERRUPTED
-    result = search.result(reason)
-    if remembered is not None and not search.disturbed:
+        leave_unchecked(search, "the search was interrupted")
+    result = search.result(explained(search, reason))
+    if remembered is not None and not search.disturbed and reason in OVER:
         remembered.keep_answer(options, result)
     return result
 
@@ -123,37 +108,73 @@ async def _run(search: Search) -> str:
         return ROOFLINE
     if search.memory is not None and search.memory.known:
         search.note(f"Going on from {search.memory.known} versions that an earlier run had tried.")
-    gate = gate_of(search)
-    async with Thinking(search, gate) as thinking:
-        return await _rounds(search, gate, thinking)
+    reserve(search)
+    async with (
+        _prepared(gate_of(search)) as gate,
+        Thinking(search, gate) as thinking,
+        Judging(search, gate) as judging,
+    ):
+        reason = await _rounds(search, judging, thinking)
+    await confirm_best(search)
+    return reason
 
 
-async def _rounds(search: Search, gate: Gate, thinking: Thinking) -> str:
+@asynccontextmanager
+async def _prepared(gate: Gate) -> AsyncIterator[Gate]:
+    """Have the gate do beforehand what depends on the original alone; what of it is under way at the end is ended."""
+    prepare, close = (getattr(gate, name, None) for name in ("prepare", "close"))
+    if prepare is not None:
+        prepare()
+    try:
+        yield gate
+    finally:
+        if close is not None:
+            await close()
+
+
+async def _rounds(search: Search, judging: Judging, thinking: Thinking) -> str:
     """Go round until nothing improves; returns why it ended.
 
-    Engines that take their time think while the rounds of the others go on, and are waited for once these are over.
-    Where what they propose becomes the best, the others have something new to start from.
+    With a GPU the gate judges what a round found while the next round goes on from it. Engines that take their time
+    think meanwhile, and are waited for once the rounds of the others are over; their answers are held against what the
+    gate has passed. Where what they propose becomes the best, the others have something new to start from.
     """
-    rounds, going, reason = 0, bool(search.engines), ""
+    bases: set[int] = set()
     while True:
         thinking.begin()
-        before = search.suggestion
-        if going:
-            rounds += 1
-            reason = await _round(search, gate)
-            going = search.suggestion is not before
-            if going and rounds >= MAX_ROUNDS:
-                going, reason = False, ENOUGH_ROUNDS
+        if _goes_on(search, bases):
+            bases.add(id(search.best))
+            search.rounds += 1
+            found = await explore(search)
+            await judging.settled()
+            judging.begin(found)
+            if not search.measured:
+                await judging.settled()
+        elif judging.busy:
+            await judging.settled()
         elif not thinking.busy:
-            return thinking.ended(reason)
-        await thinking.try_what_came(wait_s=0.0 if going else search.left_s)
-        if search.suggestion is not before and search.best is not None:
-            search.note_bottleneck(search.best)
-            if search.best.at_roofline(AT_ROOFLINE):
+            over = search.engines and search.rounds >= MAX_ROUNDS and id(search.best) not in bases
+            return thinking.ended(ENOUGH_ROUNDS if over else judging.reason)
+        if thinking.came or not (judging.busy or _goes_on(search, bases)):
+            await judging.settled()
+            await thinking.try_what_came(wait_s=0.0 if _goes_on(search, bases) else search.left_s)
+        if search.best is not None and search.best.at_roofline(AT_ROOFLINE):
+            await judging.settled()
+            if search.best is not None and search.best.at_roofline(AT_ROOFLINE):
                 return ROOFLINE
-            going = going or (bool(search.engines) and rounds < MAX_ROUNDS and search.best.candidate.origin != "rule")
-        if search.left_s <= 0 and (going or thinking.busy):
-            return BUDGET_SPENT
+        if search.left_s <= 0:
+            await judging.settled()
+            if thinking.busy or _unfinished(search, bases):
+                return BUDGET_SPENT
+
+
+def _goes_on(search: Search, bases: set[int]) -> bool:
+    """Tell whether there is another round: from the original, then from each best version that none began with."""
+    return _unfinished(search, bases) and (search.left_s > 0 or not search.rounds)
+
+
+def _unfinished(search: Search, bases: set[int]) -> bool:
+    return bool(search.engines) and search.rounds < MAX_ROUNDS and id(search.best) not in bases
 
 
 async def assess_original(search: Search) -> str:
@@ -201,7 +222,6 @@ async def time_original(search: Search) -> str:
         search.note(f"No time can be predicted for {search.session.arch}; choose a target with a GPU to measure on.")
         problem = "no time can be predicted here"
     search.findings = diagnose(subject.kernel, [a.case for a in original.assessed])
-    search.note_bottleneck(original)
     return problem
 
 
@@ -226,74 +246,3 @@ async def _best_config(search: Search) -> None:
             original.assessed, search.config = assessed, index
     if search.config and tuner is not None:
         search.note(f"The original is judged by the best of its configs as predicted, number {search.config + 1}.")
-
-
-async def _round(search: Search, gate: Gate) -> str:
-    """Propose, compile, measure what may be better, and keep the most promising version that passes the gate."""
-    proposed = await propose(search)
-    if not proposed:
-        ended = NOTHING_IMPROVED if search.attempts else NOTHING_TO_TRY
-        return BUDGET_SPENT if search.more_to_propose else ended
-    going = await Round.of(search, proposed)
-    if search.measured:
-        await going.measure()
-    else:
-        await going.compile()
-    by_launch = await by_shape(search, [one for one in proposed if one.trial is None])
-    shaped = by_launch.attempt
-    below_noise = going.below_noise
-    for attempt in chain([shaped] if shaped else [], _in_order(search, going, proposed)):
-        if attempt.trial is not None or search.left_s <= 0:
-            continue
-        if not promises(search, attempt):
-            if search.measured:
-                break
-            below_noise = True  # what comes next may be predicted to be a little faster, with more rewrites
-            continue
-        if await _keep(search, gate, attempt):
-            break
-    if by_launch.winners and (shaped is None or search.best is not shaped):
-        await _keep_by_launch(search, gate, by_launch)
-    left = [one for one in (*proposed, shaped) if one is not None and one.trial is None]
-    for attempt in left:
-        spent = search.left_s <= 0 and search.suggestion is None and promises(search, attempt)
-        search.drop(attempt, NOT_TRIED if spent else not_better(search, attempt), "unfinished" if spent else "slower")
-    unfinished = {NOT_TRIED, NOT_FINISHED}
-    if search.more_to_propose or any(one.trial is not None and one.trial.reason in unfinished for one in proposed):
-        return BUDGET_SPENT
-    return BELOW_NOISE if below_noise else NOTHING_IMPROVED
-
-
-async def _keep_by_launch(search: Search, gate: Gate, found: Shaped) -> None:
-    """Verify what is fastest on some launches alone: no suggestion for all of them, but a row of a table by size."""
-    for attempt, launches in found.winners:
-        if attempt.decided or search.left_s <= 0 or not await pass_gate(search, gate, attempt):
-            continue
-        assert attempt.trial is not None
-        reason = f"the fastest on launch {', '.join(launches)} alone"
-        attempt.trial = dataclasses.replace(attempt.trial, reason=reason)
-        search.remember(attempt, "verified")
-
-
-def _in_order(search: Search, going: Round, proposed: Sequence[Attempt]) -> Iterator[Attempt]:
-    """Yield versions in the order in which to verify them: as they were measured, or as the study asks for them."""
-    if search.measured:
-        yield from simplest_first([one for one in proposed if one.trial is None], measured=True)
-        return
-    while (attempt := going.next_predicted()) is not None:
-        yield attempt
-
-
-async def _keep(search: Search, gate: Gate, attempt: Attempt) -> bool:
-    """Verify an attempt and measure it for good; tells whether it is the best now."""
-    if not await verify(search, gate, attempt):
-        return False
-    suggestion = await confirm(search, attempt) if search.measured else predict_gain(search, attempt)
-    if suggestion is None:
-        return False
-    if search.measured and not await sanitise(search, gate, attempt):
-        return False
-    search.best = attempt
-    search.suggestion = dataclasses.replace(suggestion, trial=attempt.trial or suggestion.trial)
-    search.remember(attempt, "kept")
-    return True

@@ -12,7 +12,6 @@ from tritonforge.diagnosis.compiled_calls import CompiledCalls
 from tritonforge.domain.messages import Program
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs.session import Session
-from tritonforge.optimize.endings import OVER
 from tritonforge.store import Store, TriedVersion
 from tritonforge.store.keys import answer_key, content_key, search_key
 from tritonforge.workload.subject import Subject
@@ -85,8 +84,8 @@ class Memory:
         return dataclasses.replace(found, elapsed_s=time.monotonic() - began, notes=notes)
 
     def keep_answer(self, options: Mapping[str, Any], result: OptimizeResult) -> None:
-        """Remember an answer, unless there may be more to find."""
-        if self._key and result.stopped_because in OVER:
+        """Remember the answer of a search that had come to an end."""
+        if self._key:
             self._store.put_result(answer_key(self._key, options), result)
 
 

@@ -36,7 +36,7 @@ from tritonforge.workload.subject import Subject
 LAUNCH_PARAMETERS = NAME
 """The rewrite whose parameters are values of the launch."""
 
-Stage = Literal["assess", "compile", "measure", "verify", "confirm", "think"]
+Stage = Literal["assess", "propose", "compile", "measure", "verify", "confirm", "think"]
 
 NOT_TRIED = "not tried: budget spent"
 NOT_FINISHED = "not finished: budget spent"
@@ -56,7 +56,9 @@ class BudgetSpent(Exception):
 class Step:
     """What the search is doing, for a progress display. `best_speedup` is that of the best verified version so far.
 
-    `thinking` says how far engines are that take their time: rounds, tokens, cost; empty without any.
+    `thinking` says how far engines are that take their time: rounds, tokens, cost; empty without any. `round` is the
+    number of the round that proposes and measures, 0 before the first; the gate may still judge what the round before
+    found.
     """
 
     stage: Stage
@@ -65,6 +67,7 @@ class Step:
     total: int = 0
     best_speedup: float | None = None
     thinking: str = ""
+    round: int = 0
 
 
 @dataclass
@@ -80,6 +83,10 @@ class Attempt:
     """Seconds into the search when its time was known, predicted or measured."""
     speedup: tuple[float, float, float] | None = None
     """The original's time over its own, with the 95 % interval, of the same rounds."""
+    before: Samples | None = None
+    """The original's samples of the rounds in which it was measured."""
+    at_length: bool = False
+    """Whether it was measured with as many repetitions as a search ever takes, and whole calls too."""
     known_us: float | None = None
     """Its time by an earlier run's speedup and the original's time now, where it was not measured in this run."""
     known_by_launch: Mapping[str, float] = field(default_factory=dict)
@@ -89,6 +96,11 @@ class Attempt:
     def decided(self) -> bool:
         """Whether its fate is known."""
         return self.trial is not None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gate has passed it."""
+        return self.trial is not None and self.trial.verdict is not None and self.trial.verdict.accepted
 
     def time_us(self, *, measured: bool) -> float:
         """Return the time of all its launches together in µs, infinite when it is not known."""
@@ -120,6 +132,7 @@ class Attempt:
         self.settle(after, judge)
         speedup, interval = ratio_interval(before.total(), after.total())
         self.speedup = (speedup, *interval)
+        self.before = before
         self.known_us = None
         return speedup, interval
 
@@ -171,7 +184,7 @@ class Attempt:
 
 @dataclass
 class Search:
-    """Everything one run knows. `left_s` is what remains of its budget."""
+    """Everything one run knows."""
 
     subject: Subject
     session: Session
@@ -183,11 +196,19 @@ class Search:
     started: float = field(default_factory=time.monotonic)
     baseline: Attempt | None = None
     findings: tuple[Finding, ...] = ()
-    bottlenecks: list[Bottleneck] = field(default_factory=list)
     attempts: dict[str, Attempt] = field(default_factory=dict)
     refusals: list[str] = field(default_factory=list)
     best: Attempt | None = None
+    """What the search goes on from. The gate may not have judged it yet: it is shown nowhere."""
+    kept: list[Attempt] = field(default_factory=list)
+    """The versions that were verified and measured at length, each better than the one before."""
     suggestion: Suggestion | None = None
+    """What the last of `kept` comes to, by the latest measurement."""
+    gained_too_little: float = 0.0
+    """The greatest speedup of what is not offered for being too small; 0 where there is none."""
+    rounds: int = 0
+    reserve_s: float = 0.0
+    """Seconds of the budget that the check of the winner in a fresh process is going to need."""
     notes: list[str] = field(default_factory=list)
     thinkers: Sequence[Thinker] = ()
     declined: list[Trial] = field(default_factory=list)
@@ -213,8 +234,8 @@ class Search:
 
     @property
     def left_s(self) -> float:
-        """Seconds left of the budget."""
-        return self.budget_s - self.spent_s
+        """Seconds left of the budget, without those that are reserved."""
+        return self.budget_s - self.reserve_s - self.spent_s
 
     @property
     def original(self) -> Attempt:
@@ -264,7 +285,8 @@ class Search:
     def say(self, stage: Stage, detail: str, done: int = 0, total: int = 0) -> None:
         """Report a step."""
         best = self.suggestion.speedup if self.suggestion else None
-        self.on_step(Step(stage, detail, done, total, best, "; ".join(one.status for one in self.thinkers)))
+        thinking = "; ".join(one.status for one in self.thinkers)
+        self.on_step(Step(stage, detail, done, total, best, thinking, self.rounds))
 
     def program(self, attempt: Attempt) -> Program:
         """Return the program that loads `attempt`."""
@@ -307,16 +329,11 @@ class Search:
             if doubt := disagreement(one.prediction, one.case.time.median if one.case.time else None):
                 self.note(of + doubt)
 
-    def note_bottleneck(self, attempt: Attempt) -> None:
-        """Remember the bottleneck before the next step."""
-        if attempt.first is not None and attempt.first.bottleneck is not None:
-            self.bottlenecks.append(attempt.first.bottleneck)
-
     def trial(self, attempt: Attempt, *, reason: str) -> Trial:
         """Describe what became of `attempt`."""
         pairs = list(zip(self.original.assessed, attempt.assessed, strict=False))
         times: Mapping[str, float] | None = None
-        if self.measured and attempt.samples and not attempt.samples.error:
+        if self.measured and (attempt.known_by_launch if attempt.samples is None else not attempt.samples.error):
             times = attempt.times_by_launch()
         elif not self.measured and pairs:
             times = {base.launch.id: one.prediction.time_us for base, one in pairs if one.prediction}
@@ -379,7 +396,7 @@ class Search:
             provenance="measured" if self.measured else "predicted",
             best=self.suggestion,
             trials=(*(attempt.trial for attempt in self.attempts.values() if attempt.trial), *self.declined),
-            bottlenecks=tuple(self.bottlenecks),
+            bottlenecks=tuple(b for one in (base, *self.kept) if (b := _bottleneck(one)) is not None),
             findings=self.findings,
             baseline_config=base.config,
             stopped_because=stopped_because,
@@ -388,6 +405,10 @@ class Search:
             assessments=tuple(a.assessment for a in base.assessed),
             rooflines={a.launch.id: a.roofline for a in base.assessed if a.roofline},
         )
+
+
+def _bottleneck(attempt: Attempt) -> Bottleneck | None:
+    return attempt.first.bottleneck if attempt.first is not None else None
 
 
 def _facts(first: Assessed | None) -> Mapping[str, float]:

@@ -1,28 +1,21 @@
-"""The steps of a round: propose, compile, measure, verify, confirm."""
+"""The steps of a round: propose, compile, measure, verify."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
-from statistics import median
-from typing import Protocol
 
 from tritonforge.domain.candidate import Candidate, Suggestion, Trial
 from tritonforge.jobs import JobError
-from tritonforge.optimize.fairness import charged, disagreeing, unfair
 from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, ORIGINAL_S, Attempt, BudgetSpent, Search
 from tritonforge.optimize.tasks import attempt_of, base_for_rules, task_of, trials_on
-from tritonforge.prediction.model import RELATIVE_LOWEST
-from tritonforge.profiling.measuring import FINAL_SAMPLES, Samples, measure
+from tritonforge.profiling.measuring import Samples, measure
 from tritonforge.profiling.statistics import summarise
 from tritonforge.rewrite import Engine, Refusal, Task, unified_diff
 from tritonforge.verify import Gate, reference_beside
 from tritonforge.workload.launches import to_launch
 
-MEASURED_GAIN = 1.02
-"""A measured speedup below this is not worth a change of someone's code, even where its interval excludes 1."""
 COMPILE_SHARE = 0.4
 """Of what is left of the budget, what compiling may take: one verification may take as long, and must end in time."""
 _NOT_RUN = "it could not be run to the end"
@@ -32,9 +25,12 @@ _NOT_RUN = "it could not be run to the end"
 async def propose(search: Search) -> list[Attempt]:
     """Ask the engines for versions that were not tried yet; remember what they decline.
 
+    Where the gate still judges the best version, they are told of it as if it had passed.
+
     They work beside the event loop: to rewrite and to analyse a large file takes seconds, and an editor goes on asking.
     Once the budget has ended, one version is enough to say that it was not tried.
     """
+    search.say("propose", f"what may be faster than {search.best.candidate.title if search.best else 'the original'}")
     base = base_for_rules(search)
     task = await asyncio.to_thread(task_of, search, base)
     if task is None:
@@ -112,6 +108,8 @@ async def compile_all(
 
 
 async def _compile(search: Search, attempt: Attempt, stop_at: float) -> None:
+    if attempt.decided:
+        return  # it was given up while it waited
     left = search.left_s - stop_at
     if left <= 0:
         search.drop(attempt, NOT_TRIED)
@@ -167,7 +165,8 @@ async def time_side_by_side(
         kernel=kernel.name,
         identify=lambda recorded: to_launch(kernel, recorded).id,
         samples=samples,
-        budget_s=max(5.0, min(20.0, search.left_s)),
+        # A new process takes seconds before it measures.
+        budget_s=min(20.0, max(1.0, search.left_s / 2)) if fresh else max(5.0, min(20.0, search.left_s)),
         whole=whole,
         fresh=fresh,
         beside=beside,
@@ -185,29 +184,6 @@ async def time_side_by_side(
     return tuple(dataclasses.replace(one, counts=counts) for one in results)
 
 
-class Timed(Protocol):
-    """A version with a predicted and, perhaps, a measured time."""
-
-    def time_us(self, *, measured: bool) -> float:
-        """Return the time in µs, infinite when it is not known."""
-
-
-def may_win(attempt: Timed, measured: Sequence[Timed]) -> bool:
-    """Tell whether an attempt may still be faster than all that were measured, as far as the model can be trusted.
-
-    One of which nothing is predicted always may.
-    The model's error has a part that all versions of one kernel share: the median of measured over predicted times. The
-    rest is what `RELATIVE_LOWEST` bounds.
-    """
-    pairs = [(one.time_us(measured=True), one.time_us(measured=False)) for one in measured]
-    known = [(time, predicted) for time, predicted in pairs if math.isfinite(time) and math.isfinite(predicted)]
-    expected = attempt.time_us(measured=False)
-    if not known or not math.isfinite(expected):
-        return True
-    shared = median(time / predicted for time, predicted in known)
-    return expected * shared * RELATIVE_LOWEST <= min(time for time, _ in known)
-
-
 def gate_of(search: Search) -> Gate:
     """Return the gate for versions of the original, once that was assessed."""
     return Gate(
@@ -220,15 +196,6 @@ def gate_of(search: Search) -> Gate:
         kernel=search.subject.kernel,
         reference=reference_beside(search.subject.program(), search.subject.calls),
     )
-
-
-async def verify(search: Search, gate: Gate, attempt: Attempt) -> bool:
-    """Let the gate judge `attempt`; tells whether it passed."""
-    slower = search.slower_launch(attempt)
-    if slower:
-        search.drop(attempt, slower, "slower")
-        return False
-    return await pass_gate(search, gate, attempt)
 
 
 async def pass_gate(search: Search, gate: Gate, attempt: Attempt) -> bool:
@@ -252,6 +219,7 @@ async def pass_gate(search: Search, gate: Gate, attempt: Attempt) -> bool:
             search.drop(attempt, NOT_FINISHED)
             return False
         verdict = checked.verdict
+        search.say("verify", f"{attempt.candidate.title}: {'passed' if verdict.accepted else 'refused'}")
         search.note(*checked.notes)
     trial = search.trial(attempt, reason="" if verdict.accepted else f"refused: {verdict.reason}")
     attempt.trial = dataclasses.replace(trial, verdict=verdict, accepted=verdict.accepted)
@@ -277,47 +245,30 @@ async def sanitise(search: Search, gate: Gate, attempt: Attempt) -> bool:
         return False
     reason = "" if verdict.accepted else f"refused: {verdict.reason}"
     attempt.trial = dataclasses.replace(trial, verdict=verdict, accepted=verdict.accepted, reason=reason)
-    search.remember(attempt, "kept" if verdict.accepted else "refused")
+    search.remember(attempt, "verified" if verdict.accepted else "refused")
     return verdict.accepted
 
 
-async def confirm(search: Search, attempt: Attempt) -> Suggestion | None:
-    """Measure original and winner once more, in a new process and with more samples: the number that people see.
+def keep(search: Search, attempt: Attempt) -> None:
+    """Take over as the best what the gate has passed and, with a GPU, was measured at length."""
+    search.best = attempt
+    search.kept.append(attempt)
+    if search.measured:
+        search.suggestion = suggest(search, attempt)
+    else:
+        search.suggestion = predict_gain(search, attempt)
+        search.remember(attempt, "kept")
 
-    What the winner's host code has the GPU do beside the kernel counts, and each launch is judged by its own interval.
-    """
-    search.say("confirm", attempt.candidate.title)
-    earlier = attempt.speedup
-    trial = attempt.trial
-    assert trial is not None
-    try:
-        before, after = await time_side_by_side(search, [attempt], samples=FINAL_SAMPLES, whole=True, fresh=True)
-    except BudgetSpent:
-        attempt.trial = dataclasses.replace(trial, accepted=False, reason=NOT_FINISHED)
-        return None
-    if before.error or after.error:
-        error = before.error or after.error
-        search.disturbed = True
-        search.note(f"The winner could not be timed again: {error}")
-        attempt.trial = dataclasses.replace(trial, accepted=False, reason=f"could not be timed again: {error}")
-        return None
-    after, said = charged(before, after)
-    if said:
-        search.note(f"{attempt.candidate.title}: {said}")
-    search.original.settle(before, search.judge)
-    speedup, interval = attempt.settle_beside(before, after, search.judge)
-    reason = unfair(before, after, search.allow_slower)
-    if interval[0] <= 1.0 or speedup < MEASURED_GAIN:
-        reason = "not faster when measured again" + (f": {said}" if said else "")
-    measured = {launch: summarise(row) for launch, row in after.by_launch.items()}
-    times = {launch: one.median for launch, one in measured.items()}
-    attempt.trial = dataclasses.replace(trial, time_us=times, measured=measured, accepted=not reason, reason=reason)
-    search.remember(attempt, "slower" if reason else "verified")
-    if reason:
-        return None
-    search.note_doubts(attempt)
-    search.note(*disagreeing(attempt.candidate.title, earlier, (speedup, *interval)))
-    return Suggestion(attempt.trial, speedup, interval, "measured", _diff(search, attempt))
+
+def suggest(search: Search, attempt: Attempt) -> Suggestion:
+    """Suggest a verified attempt at what it was measured at, beside the original, the last time."""
+    assert attempt.trial is not None
+    assert attempt.speedup is not None
+    measured = {launch: summarise(row) for launch, row in attempt.samples.by_launch.items()} if attempt.samples else {}
+    times = attempt.times_by_launch()
+    attempt.trial = dataclasses.replace(attempt.trial, time_us=times, measured=measured)
+    speedup, *interval = attempt.speedup
+    return Suggestion(attempt.trial, speedup, (interval[0], interval[1]), "measured", _diff(search, attempt))
 
 
 def predict_gain(search: Search, attempt: Attempt) -> Suggestion:

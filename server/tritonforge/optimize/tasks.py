@@ -60,10 +60,17 @@ def trials_so_far(search: Search) -> list[Trial]:
 
 
 def trials_on(search: Search, base: Attempt) -> list[Trial]:
-    """Return what became of what rules made of `base`: edits of another version mean nothing there."""
+    """Return what became of what rules made of `base`: edits of another version mean nothing there.
+
+    What was measured and is not decided yet is among it; what the search goes on from counts as accepted.
+    """
     if base is not search.original:
         return []
-    return [trial for trial in trials_so_far(search) if trial.candidate.origin == "rule"]
+    found = []
+    for one in search.attempts.values():
+        trial = one.trial or search.trial(one, reason="")
+        found.append(dataclasses.replace(trial, accepted=True) if one is search.best else trial)
+    return [trial for trial in found if trial.candidate.origin == "rule"]
 
 
 def attempt_of(search: Search, base: Attempt, proposal: Candidate) -> Attempt | None:

@@ -14,29 +14,16 @@ from types import TracebackType
 from typing import Self
 
 from tritonforge.domain.candidate import Candidate, Trial
-from tritonforge.optimize.choosing import settle
+from tritonforge.optimize.choosing import measure_at_length
 from tritonforge.optimize.endings import BUDGET_SPENT, NOTHING_IMPROVED
-from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, BudgetSpent, Search
-from tritonforge.optimize.steps import (
-    MEASURED_GAIN,
-    compile_all,
-    confirm,
-    pass_gate,
-    predict_gain,
-    recall,
-    sanitise,
-    time_side_by_side,
-)
+from tritonforge.optimize.fairness import seems_unfair
+from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, Search
+from tritonforge.optimize.steps import compile_all, keep, pass_gate, recall, sanitise
 from tritonforge.optimize.tasks import attempt_of, task_of, trials_so_far
-from tritonforge.profiling.measuring import SEARCH_SAMPLES
+from tritonforge.optimize.worth import gains_too_little, promises
 from tritonforge.rewrite import Refusal, Thinker
 from tritonforge.verify import Gate
 from tritonforge.verify.texts import broken
-
-PREDICTED_GAIN = 1.10
-"""A first suggestion must promise this much: the time model does not tell smaller differences apart."""
-REFINED_GAIN = 1.03
-"""Later rounds may refine a suggestion in smaller predicted steps."""
 
 _TICK_S = 1.0
 """How often a progress display hears of an engine that is being waited for."""
@@ -79,14 +66,25 @@ class Thinking:
         """Whether anything is being waited for."""
         return bool(self._asked)
 
+    @property
+    def came(self) -> bool:
+        """Whether an answer is there."""
+        return any(one.answer.done() for one in self._asked)
+
     def begin(self) -> None:
-        """Ask every engine that is not thinking already and may still be asked, about the best version so far."""
+        """Ask every engine that is not thinking already and may still be asked, about the best version so far.
+
+        What the gate has not passed is not sent to anyone.
+        """
         search = self._search
         for thinker in search.thinkers:
             thinking = any(one.thinker is thinker for one in self._asked)
             if thinking or thinker.over or id(thinker) in self._failed or search.left_s <= 0:
                 continue
-            base = search.best or search.original
+            best = search.best
+            if best is None or not best.passed:
+                best = search.kept[-1] if search.kept else None
+            base = best or search.original
             task = task_of(search, base)
             if task is None:
                 base = search.original
@@ -161,52 +159,31 @@ async def _try(search: Search, gate: Gate, attempt: Attempt) -> None:
         return
     if not search.measured:
         slower = search.slower_launch(attempt)
-        if slower or not promises(search, attempt):
+        if slower or not promises(search, attempt, search.best):
             search.drop(attempt, slower or "not faster than the best, as predicted", "slower")
         elif await pass_gate(search, gate, attempt):
-            search.suggestion, search.best = predict_gain(search, attempt), attempt
+            keep(search, attempt)
         return
     if await pass_gate(search, gate, attempt):
         await _measure(search, gate, attempt)
 
 
 async def _measure(search: Search, gate: Gate, attempt: Attempt) -> None:
-    """Measure a version that passed the gate."""
-    assert attempt.trial is not None
-    verdict = attempt.trial.verdict
-    search.say("measure", attempt.candidate.title)
-    try:
-        before, samples = await time_side_by_side(search, [attempt], samples=SEARCH_SAMPLES)
-    except BudgetSpent:
-        attempt.trial = dataclasses.replace(attempt.trial, accepted=False, reason=NOT_FINISHED)
-        return
-    settle(search, attempt, before, samples)
-    reason = (attempt.trial.reason if attempt.speedup is None else "") or search.slower_launch(attempt)
-    if not reason and not promises(search, attempt):
+    """Measure a version that passed the gate, and go on from it where it is the best."""
+    trial = attempt.trial
+    assert trial is not None
+    timed = await measure_at_length(search, attempt)
+    failed = attempt.trial.reason if attempt.trial is not None and attempt.trial is not trial else ""
+    reason = failed or ("" if timed else NOT_FINISHED)
+    reason = reason or search.slower_launch(attempt) or seems_unfair(attempt, search.allow_slower)
+    if not reason and not promises(search, attempt, search.best):
         reason = "not faster than the best" if search.best is not None else "not faster than the original"
-    trial = search.trial(attempt, reason=reason)
-    attempt.trial = dataclasses.replace(trial, verdict=verdict, accepted=not reason)
-    search.remember(attempt, "slower" if reason else "verified")
+    now = search.trial(attempt, reason=reason)
+    attempt.trial = dataclasses.replace(now, verdict=trial.verdict, accepted=not reason)
+    search.remember(attempt, ("slower" if timed else "unfinished") if reason else "verified")
     if reason:
         return
-    suggestion = await confirm(search, attempt)
-    if suggestion is not None and await sanitise(search, gate, attempt):
-        search.suggestion = dataclasses.replace(suggestion, trial=attempt.trial or suggestion.trial)
+    if gains_too_little(search, attempt):
         search.best = attempt
-
-
-def not_better(search: Search, attempt: Attempt) -> str:
-    """Return why a version that was compiled, and measured where that is possible, was not verified."""
-    best, measured = search.best, search.measured
-    if best is None or attempt.time_us(measured=measured) >= best.time_us(measured=measured):
-        return "not faster than the best"
-    return search.slower_launch(attempt) or "too little faster than the best to be verified"
-
-
-def promises(search: Search, attempt: Attempt) -> bool:
-    """Tell whether an attempt is so much faster than the best so far that verifying it is worth it."""
-    reference = search.best or search.original
-    gain = reference.time_us(measured=search.measured) / attempt.time_us(measured=search.measured)
-    if search.measured:
-        return gain >= MEASURED_GAIN
-    return gain >= (PREDICTED_GAIN if search.best is None else REFINED_GAIN)
+    elif await sanitise(search, gate, attempt):
+        keep(search, attempt)

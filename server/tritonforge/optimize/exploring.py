@@ -1,0 +1,68 @@
+"""What one round finds: proposed, compiled, measured, and in the order in which the gate is to judge it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tritonforge.optimize.choosing import Round, simplest_first
+from tritonforge.optimize.endings import BELOW_NOISE, BUDGET_SPENT, NOTHING_IMPROVED, NOTHING_TO_TRY
+from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, Search
+from tritonforge.optimize.shapes import Shaped, by_shape
+from tritonforge.optimize.steps import propose
+
+
+@dataclass
+class Found:
+    """The versions of one round.
+
+    `by_launch` is what is fastest launch by launch, where that is not one version. `ended` says why there is nothing to
+    judge; it is empty where there is. `below_noise`: the round ended because no version that was left was expected to
+    gain more than noise.
+    """
+
+    proposed: Sequence[Attempt] = ()
+    by_launch: Shaped = field(default_factory=Shaped)
+    study: Round | None = None
+    below_noise: bool = False
+    ended: str = ""
+
+    def in_order(self, search: Search) -> Iterator[Attempt]:
+        """Yield versions in the order in which to verify them: as they were measured, or as the study asks for them."""
+        if self.by_launch.attempt is not None:
+            yield self.by_launch.attempt
+        if search.measured:
+            yield from simplest_first([one for one in self.proposed if one.trial is None], measured=True)
+            return
+        while self.study is not None and (attempt := self.study.next_predicted()) is not None:
+            yield attempt
+
+    @property
+    def versions(self) -> list[Attempt]:
+        """All of them."""
+        shaped = self.by_launch.attempt
+        return [*self.proposed, *([shaped] if shaped is not None else [])]
+
+    def reason(self, search: Search) -> str:
+        """Return why a search ends that this round did not improve."""
+        if self.ended:
+            return self.ended
+        unfinished = {NOT_TRIED, NOT_FINISHED}
+        if search.more_to_propose or any(one.trial and one.trial.reason in unfinished for one in self.proposed):
+            return BUDGET_SPENT
+        return BELOW_NOISE if self.below_noise else NOTHING_IMPROVED
+
+
+async def explore(search: Search) -> Found:
+    """Propose, compile, and measure what may be better than the best version so far."""
+    proposed = await propose(search)
+    if not proposed:
+        nothing = NOTHING_IMPROVED if search.attempts else NOTHING_TO_TRY
+        return Found(ended=BUDGET_SPENT if search.more_to_propose else nothing)
+    study = await Round.of(search, proposed)
+    if search.measured:
+        await study.measure()
+    else:
+        await study.compile()
+    by_launch = await by_shape(search, [one for one in proposed if one.trial is None])
+    return Found(proposed, by_launch, study, study.below_noise)
