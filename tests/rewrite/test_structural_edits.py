@@ -142,6 +142,17 @@ def test_a_grid_beyond_what_a_gpu_takes_along_y_is_refused():
     assert "65535 programs along y and z" in refusal.reason
 
 
+def test_a_lock_becomes_partial_sums_in_two_stages():
+    wanted = json.loads((GOLDEN / "lock_total" / "task.json").read_text())
+    text = (GOLDEN / "lock_total" / "before.py").read_text().replace("out = start.clone()", "out = torch.zeros(1)")
+    named = {rewrite.name: rewrite for rewrite in REWRITES}
+    unlocked = next(rewrites(named["unlocked-sums"], task_of(text, wanted)))
+    staged = next(rewrites(named["two-stages"], unlocked.task)).task.texts["before.py"]
+    assert "tl.store(total_ptr + tl.program_id(0), part)" in staged
+    assert "out = partial_out.sum(dim=0, keepdim=True, dtype=partial_out.dtype)" in staged
+    assert "atomic" not in staged
+
+
 def test_odd_sources_are_declined_and_never_raise():
     sources = [
         "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    pass\n",

@@ -31,6 +31,7 @@ CALLS = {
     "kmajor_matmul": ("matmul", "a=fp32[40, 32] b=fp32[32, 48]"),
     "strides_matmul": ("matmul", "a=fp16[40, 32] b=fp16[32, 48]"),
     "atomics_relaxed": ("histogram", "x=i32[300]~randint(0, 8)"),
+    "lock_total": ("total", "x=fp32[300] start=fp32[1]"),
     "stages_dot": ("dot", "x=fp32[700] y=fp32[700]"),
     "size_row_length": ("double", "x=fp16[20, 60]"),
     "loops_ahead": ("double", "x=fp16[20, 60]"),

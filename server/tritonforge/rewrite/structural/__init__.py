@@ -34,6 +34,7 @@ from tritonforge.rewrite.structural.several_rows import SeveralRows
 from tritonforge.rewrite.structural.split_loop import SplitLoop
 from tritonforge.rewrite.structural.sum_of_products import SumOfProducts
 from tritonforge.rewrite.structural.two_stages import TwoStages
+from tritonforge.rewrite.structural.unlocked_sums import UnlockedSums
 from tritonforge.rewrite.structural.whole_row import WholeRow
 
 REWRITES: tuple[Structural, ...] = (
@@ -49,6 +50,7 @@ REWRITES: tuple[Structural, ...] = (
     Pairs(),
     ScalarLoop(),
     KMajor(),
+    UnlockedSums(),
     TwoStages(),
     ColumnLoop(),
     SumOfProducts(),
