@@ -92,11 +92,11 @@ async def _ready(kernel: corpus.Subject, workspace: Workspace, session: Session,
         kernel=subject.kernel,
         reference=reference_beside(subject.program(), subject.calls),
     )
+    if seed is not None:
+        gate.seed = seed  # before anything is asked of the original, whose inputs follow from it
     before = await gate.launched()
     if before.error or not subject.calls:
         raise TritonForgeError(before.error or "no call was recorded")
-    if seed is not None:
-        gate.seed = seed
     return Ready(subject, gate)
 
 

@@ -23,7 +23,7 @@ from tritonforge.domain.messages import (
     Tolerance,
 )
 from tritonforge.verify import Gate
-from tritonforge.verify.checking import ON_DEVICE
+from tritonforge.verify.on_device import ON_DEVICE
 
 ORIGINAL = Program("/w", "k.py")
 CANDIDATE = Program("/w", "k.py", (("k.py", "candidate"),))

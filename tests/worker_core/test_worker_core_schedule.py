@@ -1,5 +1,7 @@
 """Which job starts next: plain values, no processes."""
 
+import dataclasses
+
 import pytest
 
 from tritonforge.domain.frames import Frame
@@ -70,6 +72,39 @@ def test_with_cores_of_their_own_a_gpu_that_is_busy_holds_nothing_up():
     waiting = [on_gpu(0), *jobs("compile", "interpret"), on_gpu(1)]
     running = {"device": 1, "compile": 1}
     assert ids(startable(waiting, running, 4, ALL, busy={0}, apart=True)) == [0, 1, 11]
+
+
+def comparing(number=0, gpus=1):
+    return dataclasses.replace(on_gpu(number, gpus), gpu=number if gpus > 1 else None, measures=False)
+
+
+def test_a_device_job_that_measures_nothing_runs_beside_what_compiles_and_holds_nothing_up():
+    waiting = [comparing(), *jobs("compile", "interpret")]
+    assert ids(startable(waiting, {"interpret": 1}, 4, ALL)) == [10, 0, 1]
+    running = {"device": 1, "interpret": 1}
+    assert ids(startable(jobs("compile"), running, 4, ALL, busy={None}, comparing={None})) == [0]
+    assert ids(startable(waiting, running, 4, ALL, busy={None}, comparing={None})) == [0, 1], "its GPU is busy"
+
+
+def test_a_measurement_waits_for_what_measures_nothing_and_is_not_overtaken():
+    running = {"device": 1}
+    assert startable(jobs("device", "compile"), running, 4, ALL, busy={None}, comparing={None}) == ()
+    assert ids(startable([comparing(), *jobs("device", "compile")], {}, 4, ALL)) == [10]
+    assert ids(startable([*jobs("device"), comparing(), *jobs("compile")], {}, 4, ALL)) == [0]
+
+
+def test_what_measures_nothing_disturbs_no_measurement_on_another_gpu():
+    assert startable([comparing(1, 2)], {"device": 1}, 4, ALL, busy={0}) == ()
+    assert startable([on_gpu(1)], {"device": 1}, 4, ALL, busy={0}, comparing={0}) == ()
+    assert ids(startable([comparing(1, 2)], {"device": 1}, 4, ALL, busy={0}, comparing={0})) == [11]
+    assert ids(startable([comparing(1, 2)], {"device": 1}, 4, ALL, busy={0}, apart=True)) == [11]
+
+
+def test_comparing_measures_nothing_and_timing_does():
+    header = {"id": 1, "seconds": 1, "memory_bytes": 1}
+    kinds = ("Time", "TimeBeside", "TimeFresh", "MeasureCeilings", "CompareOnDevice", "LookAtGpu")
+    found = [read_job(Frame({**header, "job": kind}), 0).measures for kind in kinds]
+    assert found == [True] * 4 + [False] * 2
 
 
 @pytest.mark.parametrize(

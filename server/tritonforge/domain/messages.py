@@ -285,6 +285,8 @@ class CompareOnDevice(Request[CompareResult]):
     """The original's as the interpreter told it, of several the one that lost most; unknown, it is taken to be good."""
     lane: ClassVar[Lane] = "device"
     result: ClassVar[type] = CompareResult
+    measures: ClassVar[bool] = False
+    """It is no measurement, so that others may compile and interpret meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -531,6 +533,7 @@ class LookAtGpu(Request[GpuState]):
     idle: bool = False
     lane: ClassVar[Lane] = "device"
     result: ClassVar[type] = GpuState
+    measures: ClassVar[bool] = False
 
 
 JOBS: dict[str, type] = {

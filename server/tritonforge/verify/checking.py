@@ -6,40 +6,44 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-import numpy as np
-
 from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import Program
 from tritonforge.jobs import JobError
-from tritonforge.verify.comparing import Comparer, Planned
-from tritonforge.verify.direct import direct_variations
-from tritonforge.verify.direct_kernels import Pair, pairs
-from tritonforge.verify.direct_meaning import other_meaning
+from tritonforge.verify.comparing import Comparer, Ran, keep
+from tritonforge.verify.directly import Directly
 from tritonforge.verify.growing import alike, changes_hosts, launched_for, may_stay_behind, same_grids, stays_behind
-from tritonforge.verify.honesty import covered, folded, joined, never_ran
+from tritonforge.verify.honesty import covered, never_ran
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.judgement import PASSED, Evidence
 from tritonforge.verify.launched import Launched, launched
 from tritonforge.verify.literals import Literal, new_literals
+from tritonforge.verify.on_device import OnDevice, for_device, surely_on_device
 from tritonforge.verify.originals import Originals
 from tritonforge.verify.precision import lower_precision
 from tritonforge.verify.reaching import unreached_sentence
 from tritonforge.verify.replaying import Place
 from tritonforge.verify.resizing import describe
+from tritonforge.verify.sharing import FEW_LANES, Planned
 from tritonforge.verify.tails import crosses_every_size
 from tritonforge.verify.texts import broken, without_masks
+from tritonforge.verify.together import Once, ended
 
-DIRECTLY = "kernels compared directly"
 LEAST_INPUTS = 2
 """A candidate passes only when at least this many inputs of each call could be compared."""
-ON_DEVICE = 16
-"""Inputs of each call that run on the GPU as well."""
-_FIRST_ON_DEVICE = 8
-"""Of them, those that refuse most."""
+FIRST = 2
+"""Inputs that run before the others are spread over lanes: most wrong candidates fail on these."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The inputs of one call, those that the original does not allow, and the new numbers that none of them crosses."""
+
+    planned: tuple[Planned, ...]
+    skipped: tuple[tuple[str, str], ...]
+    unreached: frozenset[Literal]
 
 
 @dataclass
@@ -56,16 +60,39 @@ class Checking:
     after: Launched = field(default_factory=lambda: Launched(()))
     unreached: frozenset[Literal] | None = None
     """The candidate's new numbers that no input of any call so far crosses."""
+    _plans: Once[int, Plan] = field(default_factory=Once)
+    _there: dict[int, asyncio.Task[OnDevice]] = field(default_factory=dict)
+    """What runs on the GPU, for each call with which that was begun."""
+    _launching: asyncio.Task[None] | None = None
+    _growing: asyncio.Task[str] | None = None
+    _compiling: list[asyncio.Task[None]] = field(default_factory=list)
+    """What of the original is compiled for the GPU before it is known that it will be asked there."""
 
     async def run(self, first: Place | None) -> None:
-        """Go through every phase until something is wrong; `first` is the input to begin with."""
+        """Go through every phase until something is wrong; `first` is the input to begin with.
+
+        What says nothing before its turn may run before it: what it says is looked at when all that comes first agrees,
+        so that a verdict does not depend on what is there sooner.
+        """
         self.originals.wake_gpu()
         await self._check_source()
-        for phase, step in self._phases(first):
-            if self.evidence.over:
-                return
-            with self._timed(phase):
-                await step()
+        if self._many_lanes and not self.evidence.over:
+            # On few lanes what is asked of the original would hold up a candidate's first inputs, on which most that is
+            # wrong fails. There it is asked once these agree.
+            self.originals.prepare()
+        try:
+            for phase, step in self._phases(first):
+                if self.evidence.over:
+                    return
+                with self._timed(phase):
+                    await step()
+        finally:
+            begun = (*self._there.values(), *self._compiling, self._launching, self._growing)
+            await ended(task for task in begun if task is not None)
+
+    @property
+    def _many_lanes(self) -> bool:
+        return self.originals.worker.hello.lanes > FEW_LANES
 
     def _phases(self, first: Place | None) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
         yield "compile", self._compile
@@ -102,14 +129,17 @@ class Checking:
         if not arch:
             self.evidence.made["precision"] = "skipped: compiled for no architecture"
             return
-        self.before = await self.originals.launched()
+        compiling = asyncio.ensure_future(launched(self.originals.worker, self.candidate, self.originals.calls, arch))
         try:
-            self.after = await launched(self.originals.worker, self.candidate, self.originals.calls, arch)
+            self.before = await self.originals.launched()
+            self.after = await compiling
         except JobError as error:
-            if error.kind not in {"user-error", "compile-error"}:
+            if not self.originals.is_launched or error.kind not in {"user-error", "compile-error"}:
                 raise
             self._refuse(f"the candidate cannot be called as the original is: {error.message}", "results")
             return
+        finally:
+            await ended([compiling])
         self.tile = self.tile or max(self.before.largest_tile, self.after.largest_tile)
         if self.before.error:
             why = f"skipped: the original does not compile for {arch}: {self.before.error}"
@@ -127,12 +157,17 @@ class Checking:
                 self.evidence.lower_precision = True
 
     async def _compare_grids(self) -> None:
-        """Refuse a grid that stops growing past the recorded sizes, where host code was edited and little else."""
+        reason = await (self._growing or self._stays_behind())
+        if reason:
+            self._refuse(reason, "results")
+
+    async def _stays_behind(self) -> str:
+        """Say where a grid stops growing past the recorded sizes, where host code was edited and little else."""
         originals = self.originals
         if not originals.arch or not changes_hosts(originals.program, self.candidate):
-            return
+            return ""
         if may_stay_behind(self.candidate):
-            return
+            return ""
         for number, (mine, theirs) in enumerate(zip(self.before.compiled, self.after.compiled, strict=True)):
             if not (alike(mine, theirs) and same_grids(mine, theirs)):
                 continue
@@ -141,11 +176,10 @@ class Checking:
                 continue
             found = await launched_for(originals.worker, self.candidate, grown.call, originals.arch)
             if found is None:
-                self._refuse(f"the candidate does not take {describe(grown.call)}, as the original does", "results")
-                return
+                return f"the candidate does not take {describe(grown.call)}, as the original does"
             if reason := stays_behind(grown, found):
-                self._refuse(reason, "results")
-                return
+                return reason
+        return ""
 
     def _refuse(self, reason: str, check: str) -> None:
         self.evidence.refused = reason
@@ -154,47 +188,116 @@ class Checking:
     async def _again(self, first: Place) -> None:
         """Run one input alone, before everything else; one that there is not is passed over."""
         if first.where == "direct":
-            pairs_there = await asyncio.to_thread(lambda: self._pairs)
-            planned = await self._direct_plan(first.call) if first.call < len(pairs_there) else []
+            planned: Sequence[Planned] = ()
+            if first.call < len(await self._direct.pairs()):
+                found = await self._direct.plan(first.call)
+                planned = found.planned
+                self.evidence.notes += found.notes
         elif first.call < len(self.originals.calls):
             usual = await self.originals.first_inputs(first.call, self.tile or 64)
             known = first.where == "call" and first.index < len(usual)
-            planned = _through_host(first.call, usual) if known else await self._plan(first.call)
+            planned = await self._through(first.call, usual) if known else self._noted(await self._plan(first.call))
             if first.where == "device":
                 planned = self._for_device(planned, first.call)
         else:
-            planned = []
+            planned = ()
         await self._compare([one for one in planned if one.place == first])
 
-    async def _plan(self, number: int) -> list[Planned]:
-        found = await self.originals.inputs(number, self.tile or 64)
-        self.evidence.skipped += [one for one in found.skipped if one not in self.evidence.skipped]
-        literals = new_literals(self.originals.program, self.candidate)
-        more = await self.originals.reaching(number, self.tile or 64, literals)
-        self.unreached = more.unreached if self.unreached is None else self.unreached & more.unreached
-        return _through_host(number, (*found.variations, *more.variations))
+    async def _through(self, number: int, variations: Sequence[Variation]) -> tuple[Planned, ...]:
+        weights = await self.originals.weigh(number, [one.call for one in variations])
+        each = enumerate(zip(variations, weights, strict=True))
+        return tuple(Planned(Place("call", number, index), one, weight=weight) for index, (one, weight) in each)
+
+    async def _plan(self, number: int) -> Plan:
+        return await self._plans.get(number, partial(self._make_plan, number))
+
+    async def _make_plan(self, number: int) -> Plan:
+        tile = self.tile or 64
+        found = await self.originals.inputs(number, tile)
+        more = await self.originals.reaching(number, tile, self._literals)
+        planned = await self._through(number, (*found.variations, *more.variations))
+        return Plan(planned, found.skipped, more.unreached)
+
+    @cached_property
+    def _literals(self) -> tuple[Literal, ...]:
+        return new_literals(self.originals.program, self.candidate)
+
+    def _noted(self, plan: Plan) -> tuple[Planned, ...]:
+        """Note what a plan leaves out, once it is gone through, and return its inputs."""
+        self.evidence.skipped += [one for one in plan.skipped if one not in self.evidence.skipped]
+        self.unreached = plan.unreached if self.unreached is None else self.unreached & plan.unreached
+        return plan.planned
 
     async def _compare(self, planned: Sequence[Planned]) -> None:
         """Run what was not run yet."""
-        known = {one.place for one in self.evidence.tried}
-        fresh = [one for one in planned if one.place not in known]
-        ran = await self.comparer.run(fresh, self.evidence.precision)
-        evidence = self.evidence
-        evidence.tried += ran.tried
-        evidence.notes += ran.notes
-        evidence.made = folded(evidence.made, ran.checks)
-        evidence.coverage = joined((*evidence.coverage, *ran.coverage))
+        self._keep(await self.comparer.run(self.evidence.fresh(planned), self.evidence.precision))
+
+    def _keep(self, ran: Ran) -> None:
+        keep(self.evidence, ran)
+        for one in ran.tried:
+            if one.place.where == "call" and one.outcome.operations:
+                self.originals.note_operations(one.variation.call, one.outcome.operations)
 
     async def _through_host(self, number: int) -> None:
         # Most that is wrong fails on the first inputs: only what does not is worth asking the original what it allows.
-        first = _through_host(number, await self.originals.first_inputs(number, self.tile or 64))
-        await self._compare(first)
+        usual = await self._through(number, await self.originals.first_inputs(number, self.tile or 64))
+        if self._many_lanes and self.evidence.on_device:
+            there = surely_on_device(usual, self.originals.calls[number], self.evidence.seed)
+            self._compiling.append(asyncio.create_task(self.originals.compile_ahead(there)))
+        self._keep(await self.comparer.first(self.evidence.fresh(usual)[:FIRST]))
         if self.evidence.over:
             return
-        planned = await self._plan(number)
-        await self._compare(planned)
+        if self._many_lanes:
+            # It stays within its buffers there, so that it may run on the GPU beside what is still to be interpreted.
+            self._begin(number)
+        if self.originals.knows_inputs(number, self.tile or 64, self._literals):
+            plan = await self._plan(number)
+            ran = await self.comparer.run(self.evidence.fresh(plan.planned))
+            self._keep(ran)
+            if ran.failing is None or ran.failing.index >= len(usual):
+                self._noted(plan)
+        elif self._many_lanes:
+            await self._while_asking(number, usual)
+        else:
+            await self._compare(usual)
+            if not self.evidence.over:
+                await self._compare(self._noted(await self._plan(number)))
+        if not self.evidence.over:
+            await self._after_host(number)
+
+    async def _after_host(self, number: int) -> None:
         if not self.originals.on_device:
-            self._need_enough(planned)
+            self._need_enough((await self._plan(number)).planned)
+        self._begin(number)
+
+    async def _while_asking(self, number: int, usual: Sequence[Planned]) -> None:
+        """Run the usual inputs on some lanes while the original is asked about others, then these."""
+        lanes = self.comparer.lanes
+        early = asyncio.ensure_future(self.comparer.run(self.evidence.fresh(usual), lanes=max(1, lanes - lanes // 2)))
+        later = asyncio.ensure_future(self._run_others(number, usual))
+        try:
+            self._keep(await early)
+            if not self.evidence.over:
+                self._noted(await self._plan(number))
+                self._keep(await later)
+        finally:
+            await ended((early, later))
+
+    async def _run_others(self, number: int, usual: Sequence[Planned]) -> Ran:
+        places = {one.place for one in usual}
+        planned = (await self._plan(number)).planned
+        return await self.comparer.run(self.evidence.fresh([one for one in planned if one.place not in places]))
+
+    def _begin(self, number: int) -> None:
+        """Begin with what comes after the interpreted inputs of a call, where that was not done.
+
+        On few lanes only the GPU is free for it.
+        """
+        if self.evidence.on_device and number not in self._there:
+            self._there[number] = asyncio.create_task(self._run_on_device(number))
+        if self._many_lanes and self._launching is None:
+            self._launching = asyncio.create_task(self._direct.launch())
+            self._growing = asyncio.create_task(self._stays_behind())
 
     def _need_enough(self, planned: Sequence[Planned]) -> None:
         """Refuse where too few inputs of a call say anything."""
@@ -206,95 +309,43 @@ class Checking:
             why = next((one.outcome.detail for one in own if one.outcome.detail), "it changes nothing")
             self._refuse(f"too little could be compared: {why}", "results")
 
-    async def _direct_plan(self, number: int) -> list[Planned]:
-        """Return the direct launches of one pair of kernels; says why where there are none."""
-        pair = self._pairs[number]
-        found = await direct_variations(
-            self.originals.worker,
-            self.originals.program,
+    @cached_property
+    def _direct(self) -> Directly:
+        """The direct launches; only complete once both sides were compiled."""
+        return Directly(
+            self.originals,
             self.candidate,
-            self.before.launches,
-            self.after.launches,
-            kernel=pair.original,
-            candidate_kernel=pair.candidate,
-            seed=self.evidence.seed + 401,
+            self.candidate_kernel,
+            self.before,
+            self.after,
+            self.evidence,
+            self.comparer,
         )
-        self.evidence.notes += found.notes
-        if found.reason:
-            self._say_directly(number, f"skipped: {found.reason}")
-            return []
-        launches = zip(found.variations, found.candidate_inputs, strict=True)
-        return [Planned(Place("direct", number, index), *one) for index, one in enumerate(launches)]
 
     async def _directly(self) -> None:
-        if not await asyncio.to_thread(lambda: self._pairs):
-            self.evidence.made[DIRECTLY] = "skipped: it is not known which kernel stands for it"
-        for number, pair in enumerate(self._pairs):
-            planned = await self._direct_plan(number)
-            if not planned:
-                continue
-            await self._compare(planned)
-            here = {one.place for one in planned}
-            bad = next((one for one in self.evidence.tried if one.place in here and one.failed), None)
-            difference = bad.outcome.difference if bad else None
-            if difference and (other := await self._other_meaning(pair, difference.output)):
-                self.evidence.tried = [one for one in self.evidence.tried if one.place not in here]
-                self._say_directly(number, f"skipped: {other}")
-            elif bad:
-                self.evidence.made[DIRECTLY] = f"failed: {bad.outcome.detail} ({bad.variation.about})"
-                return
-            else:
-                self._say_directly(number, PASSED)
+        if self._launching is not None:
+            await self._launching
+        await self._direct.compare()
 
-    def _say_directly(self, number: int, said: str) -> None:
-        """Note what became of one pair of kernels; the check itself speaks of the first, which was asked about."""
-        if number == 0:
-            self.evidence.made[DIRECTLY] = said
-        elif said != PASSED:
-            name = self._pairs[number].original.name
-            self.evidence.notes.append(
-                f"{name}, edited too, was not launched directly: {said.removeprefix('skipped: ')}"
-            )
-
-    async def _other_meaning(self, pair: Pair, buffer: str) -> str:
-        """Say why what differs in `buffer` says nothing of this candidate after all, empty where it does."""
-        through_host = [one for one in self.evidence.tried if one.place.where == "call"]
-        # What the original does not take launches nothing, or not all there is.
-        agreed = [one.variation.call for one in through_host if one.outcome.status == "equal" and one.outcome.outputs]
-        if not agreed:
-            return ""
-        return await other_meaning(
-            self.originals.worker,
-            self.originals.program,
-            self.candidate,
-            agreed[0],
-            self.originals.arch,
-            kernel=pair.original,
-            candidate_kernel=pair.candidate,
-            buffer=buffer,
-            tolerance=self.comparer.tolerance,
-        )
-
-    @cached_property
-    def _pairs(self) -> tuple[Pair, ...]:
-        """The kernels to launch directly; only complete once both sides were compiled."""
-        kernel, original = self.originals.kernel, self.originals.program
-        if kernel is None or not self.originals.arch:
-            return ()
-        launches = {"before": self.before.launches, "after": self.after.launches}
-        return pairs(original, self.candidate, kernel, self.candidate_kernel, **launches)
+    async def _run_on_device(self, number: int) -> OnDevice:
+        """Run what a call runs on the GPU, with what the interpreter told of the original's precision by then."""
+        there = self.evidence.fresh(self._for_device((await self._plan(number)).planned, number))
+        precision = self.evidence.precision
+        return OnDevice(await self.comparer.run(there, precision), precision)
 
     async def _on_device(self, number: int) -> None:
-        planned = await self._plan(number)
+        self._begin(number)
+        early = await self._there[number]
+        planned = (await self._plan(number)).planned
         there = self._for_device(planned, number)
-        await self._compare(there)
+        if early.stands(self.evidence.precision):
+            self._keep(early.ran)
+        else:
+            await self._compare(there)
         self._need_enough([*planned, *there])
 
     def _for_device(self, planned: Sequence[Planned], number: int) -> list[Planned]:
-        call: Call = replace(self.originals.calls[number], seed=self.evidence.seed + 101, launches=())
-        wanted = [one.variation for one in planned] + [Variation(call, "as recorded")]
-        there = [Planned(Place("device", number, index), one) for index, one in enumerate(wanted)]
-        return _fewer(there, self.evidence.seed)
+        return for_device(planned, number, self.originals.calls[number], self.evidence.seed)
 
     async def _check_what_ran(self) -> None:
         """Refuse code that no input ran, and an access that lost its mask where no input shows that it needs none."""
@@ -311,20 +362,3 @@ class Checking:
         dropped = await asyncio.to_thread(without_masks, original, self.candidate)
         if dropped and not all(crosses_every_size(call, evidence.tried) for call in self.originals.calls):
             self._refuse(dropped[0].sentence, "source rules")
-
-
-def _fewer(planned: list[Planned], seed: int) -> list[Planned]:
-    """Choose what runs on the GPU: the first, the last, which is as recorded, and others as the seed says.
-
-    All of them ran in the interpreter. Sizes and strides of another kind make the compiler specialise a kernel anew, on
-    both sides, so that each input costs seconds there.
-    """
-    if len(planned) <= ON_DEVICE:
-        return planned
-    between = range(_FIRST_ON_DEVICE, len(planned) - 1)
-    chosen = np.random.default_rng(seed).choice(between, ON_DEVICE - _FIRST_ON_DEVICE - 1, replace=False)
-    return [*planned[:_FIRST_ON_DEVICE], *(planned[at] for at in sorted(chosen)), planned[-1]]
-
-
-def _through_host(number: int, variations: Sequence[Variation]) -> list[Planned]:
-    return [Planned(Place("call", number, index), one) for index, one in enumerate(variations)]

@@ -1,10 +1,16 @@
-"""Runs the inputs of a check on both sides, over as many lanes as the worker has, until one shows a difference."""
+"""Runs the inputs of a check on both sides, over as many lanes as the worker has, until one shows a difference.
+
+What is said of inputs does not depend on which lane is there first: the first in the order of the plan that the
+candidate fails on is told, with what was seen up to it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tritonforge.domain.coverage import KernelCoverage
 from tritonforge.domain.launch import Call
@@ -20,26 +26,17 @@ from tritonforge.domain.messages import (
     Tolerance,
 )
 from tritonforge.jobs import JobError, Worker
-from tritonforge.verify.inputs import Variation
-from tritonforge.verify.judgement import Tried
+from tritonforge.verify.honesty import folded, joined
+from tritonforge.verify.judgement import Evidence, Tried
 from tritonforge.verify.replaying import Place
 from tritonforge.verify.resizing import form_of
+from tritonforge.verify.sharing import Planned, lanes_of, shares
+from tritonforge.verify.together import Once, all_of, ended
 
 DEVICE = Limits(seconds=120.0, memory_bytes=64 << 30)
 """A process that uses a GPU maps far more memory than it fills."""
-_FIRST = 2
-"""Inputs that run before the others are spread over lanes: most wrong candidates fail on these."""
-_MOST = 24
-"""Inputs of one job, whose time is limited."""
-
-
-@dataclass(frozen=True)
-class Planned:
-    """An input with its place in the check; `candidate_call` is the same input as the candidate takes it."""
-
-    place: Place
-    variation: Variation
-    candidate_call: Call | None = None
+_OF_RUNS_AGAIN = frozenset(["program order", "kept results"])
+"""Checks of a job for which a candidate runs again once it has agreed on all of the job's inputs."""
 
 
 @dataclass
@@ -63,6 +60,11 @@ class Ran:
         self.coverage += other.coverage
         self.notes += other.notes
 
+    @property
+    def failing(self) -> Place | None:
+        """The first place that the candidate failed at."""
+        return min((one.place for one in self.tried if one.failed), default=None)
+
 
 @dataclass(frozen=True)
 class Comparer:
@@ -75,39 +77,54 @@ class Comparer:
     reference: Reference | None = None
     arch: str = ""
     """Of the GPU, where one is: kernels are compiled for it on all lanes before they run there."""
+    on_device: bool = False
+    ahead: Once[object, None] = field(default_factory=Once)
+    """Forms of inputs that the original was compiled for."""
 
-    async def run(self, planned: Sequence[Planned], precision: Precision | None = None) -> Ran:
+    @property
+    def lanes(self) -> int:
+        """On how many lanes inputs run side by side."""
+        return lanes_of(self.worker.hello.lanes, on_device=self.on_device)
+
+    async def first(self, planned: Sequence[Planned]) -> Ran:
+        """Run the few inputs that most wrong candidates fail on, each on a lane of its own where there are several."""
+        return await self._spread([[one] for one in planned] if self.lanes > 1 else [planned])
+
+    async def run(
+        self, planned: Sequence[Planned], precision: Precision | None = None, *, lanes: int | None = None
+    ) -> Ran:
         """Run inputs of one kind, in their order, and return what happened up to the first that the candidate fails on.
 
         Args:
             planned: the inputs.
             precision: the original's, as interpreted runs told it, for inputs that run on the GPU.
+            lanes: on how many lanes at most; None: on all.
 
         Raises:
             JobError: when the job fails, for a fault of either side.
         """
         if planned and planned[0].place.where == "device":
             return await self._run_on_device(planned, precision)
-        ran = await self._run(planned[:_FIRST])
-        rest = planned[_FIRST:]
-        if rest and not ran.failed:
-            jobs = max(1, self.worker.hello.lanes)
-            jobs *= -(-len(rest) // (jobs * _MOST))
-            await self._spread([rest[job::jobs] for job in range(min(jobs, len(rest)))], ran)
-        return ran
+        return await self._spread(shares(planned, lanes or self.lanes))
 
-    async def _spread(self, shares: Sequence[Sequence[Planned]], ran: Ran) -> None:
-        tasks = [asyncio.create_task(self._run(share)) for share in shares]
+    async def _spread(self, jobs: Sequence[Sequence[Planned]]) -> Ran:
+        """Run jobs side by side; where one fails, those that may fail at an earlier place are waited for."""
+        first = {asyncio.ensure_future(self._run(job)): job[0].place for job in jobs if job}
+        left = set(first)
+        found: dict[Place, Ran] = {}
+        failing: Place | None = None
         try:
-            for done in asyncio.as_completed(tasks):
-                ran.add(await done)
-                if ran.failed:
-                    break
+            while left:
+                done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+                errors = [error for task in done if (error := task.exception()) is not None]
+                found |= {first[task]: task.result() for task in done if task.exception() is None}
+                failing = min((at for ran in found.values() if (at := ran.failing) is not None), default=None)
+                if errors and failing is None:
+                    raise errors[0]
+                left = {task for task in left if failing is None or first[task] < failing}
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        ran.tried.sort(key=lambda one: one.place)
+            await ended(first)
+        return _up_to(failing, [found[place] for place in sorted(found)])
 
     async def _run_on_device(self, planned: Sequence[Planned], precision: Precision | None) -> Ran:
         request = CompareOnDevice(
@@ -122,19 +139,11 @@ class Comparer:
         return _ran(planned, await self.worker.run(request, limits=DEVICE))
 
     async def _compile_ahead(self, calls: Sequence[Call]) -> None:
-        """Compile what the GPU is going to run, side by side: there, each kernel would wait for the one before it."""
-        if not self.arch or self.worker.hello.lanes < 2:
-            return
-        forms = {form_of(call): call for call in calls}.values()
-        wanted = [
-            self.worker.run(Compile(program, call, self.arch, artefacts=()))
-            for program in (self.original, self.candidate)
-            for call in forms
-        ]
-        # What does not compile shows where it runs.
-        for outcome in await asyncio.gather(*wanted, return_exceptions=True):
-            if isinstance(outcome, BaseException) and not isinstance(outcome, JobError):
-                raise outcome
+        mine: Once[object, None] = Once()
+        await all_of(
+            compile_ahead(self.worker, program, calls, self.arch, known=known)
+            for program, known in ((self.original, self.ahead), (self.candidate, mine))
+        )
 
     async def _run(self, planned: Sequence[Planned]) -> Ran:
         if not planned:
@@ -150,6 +159,60 @@ class Comparer:
             reference=None if direct else self.reference,
         )
         return _ran(planned, await self.worker.run(request))
+
+
+async def compile_ahead(
+    worker: Worker,
+    program: Program,
+    calls: Sequence[Call],
+    arch: str,
+    *,
+    known: Once[object, None],
+    priority: int = 0,
+) -> None:
+    """Compile what a GPU is going to run, side by side: there, each kernel would wait for the one before it.
+
+    Args:
+        worker: where it is compiled; with a single lane nothing is.
+        program: what is going to run.
+        calls: its inputs.
+        arch: of the GPU; empty: nothing is compiled.
+        known: forms of inputs that the program was compiled for.
+        priority: of the jobs.
+    """
+    if not arch or worker.hello.lanes < 2:
+        return
+
+    async def compiled(call: Call) -> None:
+        with contextlib.suppress(JobError):  # what does not compile shows where it runs
+            await worker.run(Compile(program, call, arch, artefacts=()), priority=priority)
+
+    forms = {form_of(call): call for call in calls}
+    await all_of(known.get(form, partial(compiled, call)) for form, call in forms.items())
+
+
+def keep(evidence: Evidence, ran: Ran) -> None:
+    """Add what happened on some inputs to the evidence of a check."""
+    evidence.tried += ran.tried
+    evidence.notes += ran.notes
+    evidence.made = folded(evidence.made, ran.checks)
+    evidence.coverage = joined((*evidence.coverage, *ran.coverage))
+
+
+def _up_to(failing: Place | None, runs: Sequence[Ran]) -> Ran:
+    """Put together what several jobs saw, up to the place that is told, as one job that ends there sees it."""
+    whole = Ran()
+    for one in runs:
+        if failing is None or one.failing == failing:
+            whole.add(one)
+        elif one.failing is None and one.tried and one.tried[0].place < failing:
+            whole.add(replace(one, checks=[check for check in one.checks if check[0] not in _OF_RUNS_AGAIN]))
+        else:  # it has been there sooner by chance, or says of its checks what the one that is told may not
+            whole.tried += one.tried
+    whole.tried = sorted(
+        (one for one in whole.tried if failing is None or not failing < one.place), key=lambda one: one.place
+    )
+    return whole
 
 
 def _ran(planned: Sequence[Planned], result: CompareResult) -> Ran:

@@ -21,6 +21,7 @@ from tritonforge.verify.inputs import Variation
 from tritonforge.verify.resizing import SMALLEST, Path, all_tensors, is_unset, leaves, resize, with_leaves
 from tritonforge.verify.scalars import free_integers, with_scalar
 from tritonforge.verify.sizes import counted, counting, few, heavy, takes
+from tritonforge.verify.together import all_of
 
 Alone = Callable[[Call], Awaitable[InputOutcome]]
 """Runs the original against itself on one call; what it takes too much time or memory for has failed."""
@@ -42,7 +43,7 @@ _ON_A_GPU = "it takes too long in the interpreter: it runs on a GPU only"
 
 
 async def costly(call: Call, groups: Groups, alone: Alone, *, seed: int, grid: frozenset[int] = frozenset()) -> Asked:
-    """Return the inputs that are asked about one by one.
+    """Return the inputs that are asked about, each alone in a job of its own.
 
     Args:
         call: the recorded call, with its launches where they are known.
@@ -55,9 +56,12 @@ async def costly(call: Call, groups: Groups, alone: Alone, *, seed: int, grid: f
     skipped: list[tuple[str, str]] = []
     if call.kernel_launch is None and groups.groups and not _can_be_interpreted(call, groups):
         skipped.append(("as recorded", _ON_A_GPU))
-    for index, (about, wanted) in enumerate(_wanted(call, groups, grid)):
-        one = dataclasses.replace(wanted, seed=seed + index, launches=())
-        reason, _ = await ask_one(one, alone)
+    wanted = [
+        (about, dataclasses.replace(one, seed=seed + index, launches=()))
+        for index, (about, one) in enumerate(_wanted(call, groups, grid))
+    ]
+    answers = await all_of(ask_one(one, alone) for _, one in wanted)
+    for (about, one), (reason, _) in zip(wanted, answers, strict=True):
         if reason:
             skipped.append((about, reason))
         else:

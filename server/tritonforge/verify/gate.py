@@ -48,6 +48,22 @@ class Gate:
     reference: Named | None = None
     first: Place | None = None
     _originals: Originals | None = None
+    _prepared: bool = False
+
+    def prepare(self) -> None:
+        """Begin to find out about the original, beside all else, whatever candidates will need; returns at once.
+
+        For who is going to check candidates, and closes the gate in the end. A check waits for what is under way, and
+        meets what goes wrong there. A candidate's inputs go before whatever still waits for a lane.
+        """
+        self._prepared = True
+        self._known().prepare()
+
+    async def close(self) -> None:
+        """End what was begun and is still under way. The gate may be used again."""
+        self._prepared = False
+        if self._originals is not None:
+            await self._originals.close()
 
     async def check(self, candidate: Program, *, tile: int = 0, candidate_kernel: Kernel | None = None) -> Trialled:
         """Run original and candidate on every input and say whether they agree.
@@ -65,8 +81,11 @@ class Gate:
         named = self.reference
         evidence = Evidence(self.seed, self.tolerance, self.on_device, named.text if named else "")
         reference = named.reference if named else None
-        comparer = Comparer(self.worker, self.original, candidate, self.tolerance, reference, self.arch)
-        checking = Checking(self._known(), candidate, candidate_kernel, tile, evidence, comparer)
+        known = self._known()
+        comparer = Comparer(
+            self.worker, self.original, candidate, self.tolerance, reference, self.arch, self.on_device, known.ahead
+        )
+        checking = Checking(known, candidate, candidate_kernel, tile, evidence, comparer)
         try:
             await checking.run(self.first)
         except JobError as error:
@@ -74,6 +93,9 @@ class Gate:
                 raise
             evidence.refused = f"it could not be run to the end: {error.message}"
             evidence.made["results"] = f"failed: {error.message}"
+        finally:
+            if not self._prepared:  # nobody may come back, and what goes on would hold lanes
+                await known.rest()
         return judge(evidence)
 
     async def sanitised(self, candidate: Program, verdict: Verdict) -> Verdict:

@@ -9,9 +9,9 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tritonforge.domain.launch import Call
+from tritonforge.domain.launch import Call, Scalar, Tensor, Value
 from tritonforge.domain.messages import InputOutcome
-from tritonforge.verify.resizing import SMALLEST, Place, all_tensors, can_resize, places, resize
+from tritonforge.verify.resizing import SMALLEST, Place, all_tensors, can_resize, leaves, places, resize
 
 SelfCheck = Callable[[Sequence[Call]], Awaitable[Sequence[InputOutcome]]]
 """Runs the original against itself on each call, and says which of them it can do at all."""
@@ -66,6 +66,17 @@ class Groups:
         )
         return self.operations * math.prod(max(one, 0.0) for one in grown)
 
+    def sizes_of(self, call: Call) -> list[int]:
+        """Return the size of each group on another input of the same call."""
+        values = dict(leaves(call))
+        return [_size(values.get(group[0].path), group[0]) for group in self.groups]
+
+    def weigh(self, call: Call) -> float:
+        """Return about how many operations an input takes; by its elements where nothing is known of operations."""
+        if self.operations and self.each:
+            return self.costs(self.sizes_of(call))
+        return float(sum(tensor.elements for tensor in all_tensors(call)))
+
     def sized(self, sizes: Sequence[int]) -> dict[Place, int]:
         """Return the size of every place, given one for each group; what must be as large as another is made so."""
         wanted = list(sizes)
@@ -75,6 +86,14 @@ class Groups:
                 if wanted[other] < wanted[index]:
                     wanted[other] = wanted[index] + 2 * (other + 1)
         return {place: size for group, size in zip(self.groups, wanted, strict=True) for place in group}
+
+
+def _size(value: Value | None, place: Place) -> int:
+    if isinstance(value, Tensor) and 0 <= place.axis < len(value.shape):
+        return value.shape[place.axis]
+    if isinstance(value, Scalar) and place.axis < 0 and isinstance(value.value, int):
+        return value.value
+    return place.size
 
 
 async def find_groups(call: Call, self_check: SelfCheck) -> Groups:

@@ -12,6 +12,7 @@ from tritonforge.domain.messages import Difference, InputOutcome, Precision, Tol
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.replaying import Place
 from tritonforge.verify.resizing import describe
+from tritonforge.verify.sharing import Planned
 from tritonforge.verify.spreading import SPREADS
 
 CHECKS = (
@@ -102,6 +103,11 @@ class Evidence:
     def failing(self) -> Tried | None:
         """The first input that the candidate fails on, in the order of the plan."""
         return min((one for one in self.tried if one.failed), key=lambda one: one.place, default=None)
+
+    def fresh(self, planned: Sequence[Planned]) -> list[Planned]:
+        """Return what was not tried yet."""
+        known = {one.place for one in self.tried}
+        return [one for one in planned if one.place not in known]
 
     @property
     def precision(self) -> Precision | None:

@@ -10,6 +10,7 @@ from tritonforge.domain.launch import Call, RecordedLaunch, Scalar
 from tritonforge.domain.messages import Compile, CompiledLaunch, Program
 from tritonforge.jobs import Worker
 from tritonforge.verify.precision import Attributes, attributes
+from tritonforge.verify.together import all_of
 
 LARGEST_BLOCK = 1 << 16
 
@@ -50,7 +51,8 @@ async def launched(worker: Worker, program: Program, calls: Sequence[Call], arch
     Raises:
         JobError: when a call cannot be repeated.
     """
-    compiled = [(await worker.run(Compile(program, call, arch, artefacts=("ttir",)))).launches for call in calls]
+    results = await all_of(worker.run(Compile(program, call, arch, artefacts=("ttir",))) for call in calls)
+    compiled = [one.launches for one in results]
     every = [one for launches in compiled for one in launches]
     error = next((one.error for one in every if one.error), None)
     return Launched(tuple(one.launch for one in every), error, tuple(compiled))

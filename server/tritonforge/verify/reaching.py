@@ -6,14 +6,15 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tritonforge.domain.launch import Call, Scalar, Tensor, Value
+from tritonforge.domain.launch import Call, Scalar
 from tritonforge.verify.costly import Alone, affordable, ask_one
 from tritonforge.verify.grouping import Groups
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.literals import Literal
-from tritonforge.verify.resizing import Place, all_tensors, leaves, resize
+from tritonforge.verify.resizing import all_tensors, leaves, resize
 from tritonforge.verify.sizes import Count, counts, programs_of
 from tritonforge.verify.spreading import spread
+from tritonforge.verify.together import all_of
 
 _MAX_LITERALS = 4
 _MAX_INPUTS = 3
@@ -52,32 +53,48 @@ async def reaching(
         grid: extents of the recorded grids, where the call has no launches.
     """
     sized = _Sized(call, groups, tile, counts(call, groups, grid))
+    chosen = literals[:_MAX_LITERALS]
+    asked_about = list(_crossing(sized, chosen, usual, seed))
+    answers = await all_of(ask_one(one.call, alone) for _, one in asked_about)
+    asking = [literal for literal in chosen if literal.exactly]
+    equal = await all_of(_exactly(sized, literal.value, alone, seed=seed + 301) for literal in asking)
+    exactly = dict(zip(asking, equal, strict=True))
     kept: list[Variation] = []
     unreached: set[Literal] = set()
-    tried: set[tuple[int, ...]] = set()
-    for literal in literals[:_MAX_LITERALS]:
-        if literal.exactly:
-            kept += await _exactly(sized, literal.value, alone, seed=seed + 301)
-        if any(sized.crosses(one.call, literal) for one in usual) and not literal.compared:
+    for literal in chosen:
+        kept += exactly.get(literal, ())
+        if _is_usual(sized, literal, usual):
             continue
-        limits = False
-        for about, sizes in itertools.islice(sized.ways(literal), _MAX_INPUTS):
-            if tuple(sizes) in tried:
-                continue
-            tried.add(tuple(sizes))
-            chosen = groups.sized(sizes)
-            one = Variation(resize(call, chosen, seed=seed + len(tried)), about)
-            if not affordable(one.call, sized.programs(sizes)):
-                continue
-            reason, costs = await ask_one(one.call, alone)
-            if not reason:
-                kept.append(one)
-            # Where the original itself ends, nothing is left to cross.
-            limits = limits or (bool(reason) and not costs)
+        found = [(one, *answer) for (what, one), answer in zip(asked_about, answers, strict=True) if what is literal]
+        kept += [one for one, reason, _ in found if not reason]
+        # Where the original itself ends, nothing is left to cross.
+        limits = any(reason and not costs for _, reason, costs in found)
         crossed = any(sized.crosses(one.call, literal) for one in (*usual, *kept))
         if literal.compared and not crossed and not limits:
             unreached.add(literal)
     return Reached(tuple(kept), frozenset(unreached))
+
+
+def _is_usual(sized: _Sized, literal: Literal, usual: Sequence[Variation]) -> bool:
+    """Tell whether the usual inputs show all there is to see of a number."""
+    return not literal.compared and any(sized.crosses(one.call, literal) for one in usual)
+
+
+def _crossing(
+    sized: _Sized, literals: Sequence[Literal], usual: Sequence[Variation], seed: int
+) -> Iterator[tuple[Literal, Variation]]:
+    """Yield the inputs to ask about for each number that the usual ones do not show, each sizes once."""
+    tried: set[tuple[int, ...]] = set()
+    for literal in literals:
+        if _is_usual(sized, literal, usual):
+            continue
+        for about, sizes in itertools.islice(sized.ways(literal), _MAX_INPUTS):
+            if tuple(sizes) in tried:
+                continue
+            tried.add(tuple(sizes))
+            one = Variation(resize(sized.call, sized.groups.sized(sizes), seed=seed + len(tried)), about)
+            if affordable(one.call, sized.programs(sizes)):
+                yield literal, one
 
 
 async def _exactly(sized: _Sized, value: int, alone: Alone, *, seed: int) -> list[Variation]:
@@ -145,7 +162,7 @@ class _Sized:
     def crosses(self, one: Call, literal: Literal) -> bool:
         """Tell whether what a number may stand for is larger than it on an input."""
         if literal.programs and self.counts:
-            return self.programs(self.sizes(one)) > literal.value
+            return self.programs(self.groups.sizes_of(one)) > literal.value
         limit = literal.value * (self.tile if literal.tiles and literal.value < self.tile else 1)
         extents = [n for tensor in all_tensors(one) for n in (*tensor.shape, tensor.elements)]
         numbers = [v.value for _, v in leaves(one) if isinstance(v, Scalar) and isinstance(v.value, int)]
@@ -154,16 +171,3 @@ class _Sized:
     def programs(self, sizes: Sequence[int]) -> int:
         """Return how many programs the largest extent of the grids has."""
         return max((programs_of(sizes, count) for count in self.counts), default=0)
-
-    def sizes(self, one: Call) -> list[int]:
-        """Return the size of each group on another input of the same call."""
-        values = dict(leaves(one))
-        return [_size(values.get(group[0].path), group[0]) for group in self.groups.groups]
-
-
-def _size(value: Value | None, place: Place) -> int:
-    if isinstance(value, Tensor) and 0 <= place.axis < len(value.shape):
-        return value.shape[place.axis]
-    if isinstance(value, Scalar) and place.axis < 0 and isinstance(value.value, int):
-        return value.value
-    return place.size

@@ -18,7 +18,7 @@ class Job:
 
     `gpu` and `gpus`: the GPU that a device job runs on, and how many of the machine's share the client's work; None and
     1 where it knows of one alone. `fresh`: it is done by a process that has done nothing before. `beside`: it may be
-    done while others compile, on cores of its own.
+    done while others compile, on cores of its own. `measures`: what others compute on the host disturbs it.
     """
 
     id: int
@@ -33,6 +33,7 @@ class Job:
     gpus: int = 1
     fresh: bool = False
     beside: bool = False
+    measures: bool = True
 
 
 def read_job(frame: Frame, order: int) -> Job | Failure:
@@ -48,7 +49,8 @@ def read_job(frame: Frame, order: int) -> Job | Failure:
     gpu, gpus = _gpu(frame.header.get("gpu")) if kind.lane == "device" else (None, 1)
     priority = priority if isinstance(priority, int) else 0
     fresh, beside = (bool(getattr(kind, name, False)) for name in ("fresh", "beside"))
-    return Job(number, name, kind.lane, seconds, memory, frame, priority, order, gpu, gpus, fresh, beside)
+    measures = bool(getattr(kind, "measures", True))
+    return Job(number, name, kind.lane, seconds, memory, frame, priority, order, gpu, gpus, fresh, beside, measures)
 
 
 def _gpu(said: object) -> tuple[int | None, int]:
@@ -71,23 +73,33 @@ def startable(
     ready: Collection[Lane],
     *,
     busy: Collection[int | None] = (),
+    comparing: Collection[int | None] = (),
     apart: bool = False,
 ) -> tuple[Job, ...]:
     """Return the jobs of `waiting` (in turn) that may start beside those that run.
 
     A GPU does one job at a time: those of `busy` do one now. Whatever computes on the host disturbs a measurement, too,
     so a device job waits for everything that runs there, and whatever stands behind it waits for it (else a steady
-    stream of compilations would hold it up for ever) — unless `apart`: both have cores of their own. `lanes` is the
-    number of lanes of each other kind, `ready` the kinds whose zygote is there.
+    stream of compilations would hold it up for ever) — unless `apart`: both have cores of their own. One that measures
+    nothing waits for its GPU and for measurements alone, and holds nothing up; `comparing` are the GPUs of `busy` that
+    do such a job. `lanes` is the number of lanes of each other kind, `ready` the kinds whose zygote is there.
     """
-    measuring = set(busy) or ({None} if running.get("device") else set())
+    taken = set(busy) or ({None} if running.get("device") else set())
+    measuring = taken - set(comparing)
     free = {lane: lanes - running.get(lane, 0) for lane in ready}
-    host = sum(count for lane, count in running.items() if lane != "device")
+    host = sum(count for lane, count in running.items() if lane != "device") + len(taken - measuring)
     chosen: list[Job] = []
     for job in waiting:
         if job.lane == "device":
-            if job.lane in ready and job.gpu not in measuring and (apart or not host):
+            may = job.lane in ready and job.gpu not in taken
+            if not job.measures:
+                if may and (apart or not measuring):
+                    chosen.append(job)
+                    taken.add(job.gpu)
+                    host += 1
+            elif may and (apart or not host):
                 chosen.append(job)
+                taken.add(job.gpu)
                 measuring.add(job.gpu)
             elif not apart:
                 break

@@ -241,8 +241,16 @@ class Supervisor:
         )
         measuring = [lane for lane in self._lanes if lane.kind == "device"]
         busy = {lane.gpu for lane in measuring if lane.job is not None or lane.dying is not None}
-        ready = self._nursery.ready()
-        chosen = startable(self._waiting, running, self._lane_count, ready, busy=busy, apart=self._apart is not None)
+        comparing = {lane.gpu for lane in measuring if lane.job is not None and not lane.job.measures}
+        chosen = startable(
+            self._waiting,
+            running,
+            self._lane_count,
+            self._nursery.ready(),
+            busy=busy,
+            comparing=comparing,
+            apart=self._apart is not None,
+        )
         for job in chosen:
             like = (lane for lane in self._lanes if (lane.kind, lane.gpu) == (job.lane, job.gpu))
             lane = next((lane for lane in like if lane.job is None and lane.dying is None), None)

@@ -1,0 +1,80 @@
+"""What runs on the GPU of the inputs that were interpreted, and whether what was seen there stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tritonforge.domain.launch import Call
+from tritonforge.domain.messages import Precision
+from tritonforge.verify.comparing import Ran
+from tritonforge.verify.inputs import Variation
+from tritonforge.verify.replaying import Place
+from tritonforge.verify.sharing import Planned
+
+ON_DEVICE = 16
+"""Inputs of each call that run on the GPU as well."""
+_FIRST_ON_DEVICE = 8
+"""Of them, those that refuse most."""
+
+
+@dataclass(frozen=True)
+class OnDevice:
+    """What happened on the GPU, judged by what was known of the original's precision by then."""
+
+    ran: Ran
+    precision: Precision | None
+
+    def stands(self, precision: Precision | None) -> bool:
+        """Tell whether the same would have been seen, had `precision` been known.
+
+        An original that loses more allows a candidate more: what agreed still does.
+        """
+        if precision == self.precision:
+            return True
+        if precision is None or self.precision is None or self.ran.failing is not None:
+            return False
+        return precision.eps == self.precision.eps and precision.lost >= self.precision.lost
+
+
+def for_device(planned: Sequence[Planned], number: int, call: Call, seed: int) -> list[Planned]:
+    """Return what runs on the GPU.
+
+    Args:
+        planned: what is interpreted of the call.
+        number: which call it is.
+        call: the call as it was recorded, which runs there, too.
+        seed: the check's.
+    """
+    wanted = [*(one.variation for one in planned), _recorded(call, seed)]
+    return _fewer([Planned(Place("device", number, index), one) for index, one in enumerate(wanted)], seed)
+
+
+def surely_on_device(usual: Sequence[Planned], call: Call, seed: int) -> list[Call]:
+    """Return inputs of which it is known that they run on the GPU before it is known which others do.
+
+    Args:
+        usual: those that are interpreted first.
+        call: the call as it was recorded.
+        seed: the check's.
+    """
+    return [*(one.variation.call for one in usual[:_FIRST_ON_DEVICE]), _recorded(call, seed).call]
+
+
+def _recorded(call: Call, seed: int) -> Variation:
+    return Variation(replace(call, seed=seed + 101, launches=()), "as recorded")
+
+
+def _fewer(planned: list[Planned], seed: int) -> list[Planned]:
+    """Choose what runs on the GPU: the first, the last, which is as recorded, and others as the seed says.
+
+    All of them run in the interpreter. Sizes and strides of another kind make the compiler specialise a kernel anew, on
+    both sides, so that each input costs seconds there.
+    """
+    if len(planned) <= ON_DEVICE:
+        return planned
+    between = range(_FIRST_ON_DEVICE, len(planned) - 1)
+    chosen = np.random.default_rng(seed).choice(between, ON_DEVICE - _FIRST_ON_DEVICE - 1, replace=False)
+    return [*planned[:_FIRST_ON_DEVICE], *(planned[at] for at in sorted(chosen)), planned[-1]]
