@@ -85,7 +85,8 @@ def test_a_later_round_knows_what_earlier_ones_measured_and_what_the_gate_refuse
 def by_size(text, block, call):
     small = max(dict(call.keywords)["x"].shape) < 1 << 20
     best = 256 if small else 1024
-    return 50.0 if "triton.autotune" in text else {64: 150.0, best: 50.0}.get(block, 140.0)
+    each_its_own = "triton.autotune" in text or "if n_elements <= 1048576:" in text
+    return 50.0 if each_its_own else {64: 150.0, best: 50.0}.get(block, 140.0)
 
 
 def test_launches_that_want_different_blocks_get_them_from_an_autotuners_list(fresh_examples, search):
@@ -116,13 +117,24 @@ def test_an_autotuners_list_is_found_by_what_an_earlier_run_measured_too_and_jud
     assert 1024 not in target.blocks("Time")
 
 
-def test_where_an_autotuners_list_cannot_be_written_each_launchs_winner_is_verified_for_a_table_by_size(
-    fresh_examples, search
-):
-    gate = PretendedGate()
-    result, _ = search(fresh_examples(), gate, blocks=(256, 1024), times=by_size, sizes=(16777259, 100003))
+def test_where_an_autotuners_list_cannot_be_written_the_host_code_gets_a_table_by_size(fresh_examples, search):
+    result, _ = search(fresh_examples(), PretendedGate(), blocks=(256, 1024), times=by_size, sizes=(16777259, 100003))
+    best = result.best.trial.candidate
+    assert best.rewrites == (("shape-table", (("by", "n_elements"),)),)
+    lines = ["if n_elements <= 1048576:", "    block = 256", "else:", "    block = 1024"]
+    assert "".join(f"+    {line}\n" for line in lines) in result.best.diff
+    assert result.best.speedup == pytest.approx(3.0, rel=0.01)
+
+
+def test_where_neither_can_be_written_each_launchs_winner_is_verified_for_an_exported_table(fresh_examples, search):
+    folder, gate = fresh_examples(), PretendedGate()
+    path = folder / FILE
+    text = path.read_text().replace("def scale_shift(x, y, scale):", "def scale_shift(x, y, scale, BLOCK=64):")
+    path.write_text(text.replace("BLOCK = 64\n\n\n", "\n"))
+    result, _ = search(folder, gate, blocks=(256, 1024), times=by_size, sizes=(16777259, 100003))
     assert sorted(gate.judged) == [256, 1024]
-    assert any("tritonforge export writes them as a table by size" in note for note in result.notes)
+    (note,) = [note for note in result.notes if "tritonforge export writes them as a table by size" in note]
+    assert "Nor can a table in the host code: a value is set by who calls the function" in note
     large, small = (launch.id for launch in result.launches)
     tuned = {one.launch.id: dict(one.config) for one in tuned_launches(result.kernel, [result])}
     assert tuned[large]["BLOCK_SIZE"] == 1024

@@ -1,4 +1,8 @@
-"""Different winners for different launches: all of their values in an autotuner's list, so that each gets its own."""
+"""Different winners for different launches: all of their values in one source, so that each launch gets its own.
+
+An autotuner's list where the kernel can have one whose key tells the launches apart, else a table by size in the host
+code.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from tritonforge.domain.source import apply_edits
+from tritonforge.domain.candidate import Candidate
 from tritonforge.optimize.across_sources import autotune_list, values_of
 from tritonforge.optimize.search import SEEN_SLOWER, Attempt, Search
 from tritonforge.optimize.steps import compile_all, recall
+from tritonforge.optimize.tasks import attempt_of
 from tritonforge.profiling.measuring import Samples
 from tritonforge.rewrite import Refusal
 from tritonforge.rewrite.rules.autotuned import told_apart, tuned_by
+from tritonforge.rewrite.rules.shape_table import shape_table
 
 _WORTH = 1.0 + SEEN_SLOWER
 """What several winners together must be faster by than the one that is best overall."""
@@ -34,7 +40,7 @@ class Shaped:
 
 
 async def by_shape(search: Search, attempts: Sequence[Attempt]) -> Shaped:
-    """Return a version whose autotuner has the winner of every launch; nothing where one version is as good on all.
+    """Return a version that has the winner of every launch; nothing where one version is as good on all.
 
     As long as what a launch runs with is not kept apart by size, the best version overall makes some launches slower
     than they need be, or is refused because it makes one slower than it was. The version's time is that of the winners
@@ -66,25 +72,11 @@ async def by_shape(search: Search, attempts: Sequence[Attempt]) -> Shaped:
 
 
 async def _listed(search: Search, distinct: Sequence[Attempt], winners: Sequence[Attempt]) -> Attempt | None:
-    original, subject = search.original, search.subject
-    first = original.first
-    assert first is not None
-    if (alike := _alike(search, winners)) is not None:
-        search.note(alike)
+    original = search.original
+    made = _one_source(search, distinct, winners)
+    attempt = attempt_of(search, original, made) if made is not None else None
+    if attempt is None:
         return None
-    made = autotune_list(
-        subject.kernel, subject.text, [values_of(one.candidate) or {} for one in distinct], first.launch
-    )
-    if isinstance(made, Refusal):
-        search.note(
-            f"Launches of different sizes are fastest with different values, which cannot stand in an autotuner's list "
-            f"here: {made.reason.rstrip('.')}. tritonforge export writes them as a table by size."
-        )
-        return None
-    text = apply_edits(subject.text, made.edits)
-    if text in search.attempts:
-        return None
-    search.attempts[text] = attempt = Attempt(made, text)
     recall(search, attempt)
     if not attempt.decided:
         await compile_all(search, [attempt])
@@ -95,6 +87,35 @@ async def _listed(search: Search, distinct: Sequence[Attempt], winners: Sequence
     if search.measured:
         attempt.samples = _joined(original, winners)
     return attempt
+
+
+def _one_source(search: Search, distinct: Sequence[Attempt], winners: Sequence[Attempt]) -> Candidate | None:
+    """Return the source that gives each launch its winner's values; None, with a note, where none can be written."""
+    original, subject = search.original, search.subject
+    first = original.first
+    assert first is not None
+    why = _alike(search, winners)
+    if why is None:
+        made = autotune_list(
+            subject.kernel, subject.text, [values_of(one.candidate) or {} for one in distinct], first.launch
+        )
+        if not isinstance(made, Refusal):
+            return made
+        why = (
+            "Launches of different sizes are fastest with different values, which cannot stand in an autotuner's list "
+            f"here: {made.reason}"
+        )
+    found = [
+        (one.launch, values_of(winner.candidate) or {}) for one, winner in zip(original.assessed, winners, strict=True)
+    ]
+    table = shape_table(subject.kernel, subject.texts(), found)
+    if not isinstance(table, Refusal):
+        return table
+    search.note(
+        f"{why.rstrip('.')}. Nor can a table in the host code: {table.reason.rstrip('.')}. tritonforge export writes "
+        f"them as a table by size."
+    )
+    return None
 
 
 def _alike(search: Search, winners: Sequence[Attempt]) -> str | None:
