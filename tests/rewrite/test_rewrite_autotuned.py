@@ -12,6 +12,7 @@ from tritonforge.optimize.search import Attempt, Search
 from tritonforge.rewrite import edits_between, rewrite_launch
 from tritonforge.rewrite.protocol import Refusal
 from tritonforge.rewrite.rules.autotune_entry import config_first
+from tritonforge.rewrite.rules.autotune_key import wider_key
 from tritonforge.rewrite.rules.autotuned import autotuned, told_apart
 from tritonforge.workload.subject import Subject
 
@@ -121,6 +122,46 @@ TUNED = SCALE.replace(
     '@triton.autotune(\n    configs=[\n        triton.Config({"BLOCK": 64}),  # small\n'
     '        triton.Config({"BLOCK": 512}, num_warps=8),\n    ],\n    key=["n"],\n)\n@triton.jit',
 ).replace("x, o, x.numel(), BLOCK=256, num_warps=4", "x, o, x.numel()")
+
+
+def _launch(n, **more):
+    arguments = tuple((name, Scalar(value)) for name, value in {"n": n, **more}.items())
+    return Launch("l", "k.py", "scale", Problem(arguments), Config((), (), (1, 1, 1)), CallSite("k.py", 1, ""))
+
+
+KEYED = TUNED.replace("def scale(x_ptr, o_ptr, n,", "def scale(x_ptr, o_ptr, n, rows, stride,").replace(
+    "tl.store(o_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=i < n)",
+    "tl.store(o_ptr + i, 2 * tl.load(x_ptr + i * stride, mask=i < rows), mask=i < n)",
+)
+
+
+def test_a_key_that_takes_different_launches_for_one_gets_the_size_that_tells_them_apart():
+    (kernel,) = analyze(KEYED, "k.py").kernels
+    small, large = _launch(64, rows=1, stride=64), _launch(64, rows=4096, stride=128)
+    text, names = wider_key(kernel, KEYED, [(small, "a"), (large, "b")])
+    assert names == ("rows",), "a size, where a stride would do as well"
+    assert text == KEYED.replace('key=["n"]', 'key=["n", "rows"]')
+    (after,) = analyze(text, "k.py").kernels
+    assert told_apart(after, small, large)
+    third = _launch(64, rows=1, stride=256)
+    text, names = wider_key(kernel, KEYED.replace('["n"]', "['n']"), [(small, "a"), (large, "b"), (third, "c")])
+    assert names == ("stride",)
+    assert "key=['n', 'stride']" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "reason"),
+    [
+        (KEYED, [(_launch(64), "a"), (_launch(65), "b")], "tells the launches apart already"),
+        (KEYED, [(_launch(64), "a"), (_launch(64), "b")], "no number that is passed to the kernel"),
+        (KEYED.replace('["n"]', "KEYS"), [(_launch(64, rows=1), "a"), (_launch(64, rows=2), "b")], "not written out"),
+        (SCALE, [(_launch(64), "a"), (_launch(65), "b")], "not autotuned in a decorator"),
+    ],
+)
+def test_a_key_is_left_alone(text, found, reason):
+    outcome = wider_key(analyze(text, "k.py").kernels[0], text, found)
+    assert isinstance(outcome, Refusal)
+    assert reason in outcome.reason
 
 
 def test_a_config_of_a_list_can_be_made_its_first_and_back():

@@ -49,6 +49,7 @@ CALLS = {
     "reciprocal_softmax": ("softmax", "x=fp32[3, 40]"),
     "static_taps": ("filtered", "x=fp32[300] w=fp32[4]"),
     "axes_matmul": ("matmul", "a=fp16[40, 32] b=fp16[32, 48]"),
+    "../tables/default": ("square", "x=fp32[2000]"),
     "hoisted_weights": ("weighted", "x=fp32[5, 24] w=fp32[24]"),
 }
 """Golden case → the host function and the arguments that its result is judged on."""
@@ -87,7 +88,7 @@ class _Worker:
     async def _judge(self, case, wrong):
         before, after = ((GOLDEN / case / f"{name}.py").read_text() for name in ("before", "after"))
         after = wrong if wrong is not None else after
-        file = f"{case}.py"
+        file = f"{Path(case).name}.py"
         (self.root / file).write_text(before)
         name = json.loads((GOLDEN / case / "task.json").read_text())["kernel"]
         kernel = next(k for k in analyze(before, file).kernels if k.name == name)

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from tritonforge.domain.candidate import Candidate
+from tritonforge.domain.source import apply_edits
 from tritonforge.optimize.across_sources import autotune_list, values_of
 from tritonforge.optimize.search import SEEN_SLOWER, Attempt, Search
 from tritonforge.optimize.steps import compile_all, recall
 from tritonforge.optimize.tasks import attempt_of
 from tritonforge.profiling.measuring import Samples
-from tritonforge.rewrite import Refusal
+from tritonforge.rewrite import Refusal, edits_between
+from tritonforge.rewrite.rules.autotune_key import wider_key
 from tritonforge.rewrite.rules.autotuned import told_apart, tuned_by
 from tritonforge.rewrite.rules.shape_table import shape_table
 
@@ -95,6 +97,10 @@ def _one_source(search: Search, distinct: Sequence[Attempt], winners: Sequence[A
     first = original.first
     assert first is not None
     why = _alike(search, winners)
+    if why is not None and subject.kernel.autotune is not None:
+        keyed = _keyed(search, distinct, winners)
+        if keyed is not None:
+            return keyed
     if why is None:
         made = autotune_list(
             subject.kernel, subject.text, [values_of(one.candidate) or {} for one in distinct], first.launch
@@ -116,6 +122,26 @@ def _one_source(search: Search, distinct: Sequence[Attempt], winners: Sequence[A
         f"them as a table by size."
     )
     return None
+
+
+def _keyed(search: Search, distinct: Sequence[Attempt], winners: Sequence[Attempt]) -> Candidate | None:
+    """Return the source whose autotuner tells the launches apart, and has their winners; None without one."""
+    original, subject = search.original, search.subject
+    launches = [one.launch for one in original.assessed]
+    wider = wider_key(
+        subject.kernel, subject.text, [(one, id(winner)) for one, winner in zip(launches, winners, strict=True)]
+    )
+    kernel = None if isinstance(wider, Refusal) else search.kernel_in(wider[0])
+    if isinstance(wider, Refusal) or kernel is None:
+        return None
+    text, names = wider
+    made = autotune_list(kernel, text, [values_of(one.candidate) or {} for one in distinct], launches[0])
+    if isinstance(made, Refusal):
+        return None
+    edits = edits_between(subject.file, subject.text, apply_edits(text, made.edits))
+    return Candidate(
+        f"tune for each {' and '.join(names)}; {made.title}", edits, (("autotune-key", ()), *made.rewrites)
+    )
 
 
 def _alike(search: Search, winners: Sequence[Attempt]) -> str | None:
