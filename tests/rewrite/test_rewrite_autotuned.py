@@ -1,6 +1,7 @@
 """A suggestion's values left to `@triton.autotune`: written where that is safe, refused with a reason elsewhere."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,6 +9,7 @@ from tritonforge.analysis import analyze
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.launch import CallSite, Config, Launch, Problem, Scalar, Tensor
 from tritonforge.domain.source import apply_edits
+from tritonforge.optimize import shapes
 from tritonforge.optimize.search import Attempt, Search
 from tritonforge.rewrite import edits_between, rewrite_launch
 from tritonforge.rewrite.protocol import Refusal
@@ -147,6 +149,22 @@ def test_a_key_that_takes_different_launches_for_one_gets_the_size_that_tells_th
     text, names = wider_key(kernel, KEYED.replace('["n"]', "['n']"), [(small, "a"), (large, "b"), (third, "c")])
     assert names == ("stride",)
     assert "key=['n', 'stride']" in text
+
+
+def test_winners_that_an_autotuner_takes_for_one_launch_are_listed_behind_a_wider_key():
+    (kernel,) = analyze(KEYED, "k.py").kernels
+    search = Search(Subject("/w", "k.py", KEYED, kernel), None, None, [], 1.0, 0.0, lambda _: None)
+    launches = [SimpleNamespace(launch=_launch(64, rows=rows, stride=64)) for rows in (1, 4096)]
+    search.baseline = Attempt(Candidate("original", (), ()), KEYED, tuple(launches))
+    winners = [
+        Attempt(Candidate("", (), (("launch-parameters", (("BLOCK", str(block)),)),)), "") for block in (32, 128)
+    ]
+    made = shapes._one_source(search, winners, winners)
+    assert made.title == "tune for each rows; autotune over BLOCK=32 | BLOCK=128"
+    (after,) = analyze(apply_edits(KEYED, made.edits), "k.py").kernels
+    assert after.autotune.key == ("n", "rows")
+    assert sorted(int(dict(c.constexprs)["BLOCK"]) for c in after.autotune.configs) == [32, 64, 128, 512]
+    assert search.notes == []
 
 
 @pytest.mark.parametrize(
