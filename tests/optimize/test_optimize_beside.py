@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from optimize_pretended import Blocks, PretendedGate
@@ -56,6 +57,22 @@ def test_the_next_round_is_measured_while_the_gate_judges_and_nothing_unverified
     assert target.blocks("TimeFresh") == [64, 2048], "one check, at the end, of what is suggested"
     assert outcomes(folder) == {1024: "verified", 2048: "kept"}
     assert gate.calls == ["prepare", "close"]
+
+
+def test_the_first_versions_compile_while_others_are_still_made(fresh_examples, search):
+    gate = PretendedGate()
+
+    class Hesitant(Blocks):
+        def propose(self, task, trials=()):
+            for one in super().propose(task, trials):
+                yield one
+                ends = time.monotonic() + 120
+                while ("Compile", 128) not in gate.target.log:
+                    assert time.monotonic() < ends, "nothing compiles before all are proposed"
+                    time.sleep(0.01)
+
+    result, _ = search(fresh_examples(), gate, engine=Hesitant(128, 1024))
+    assert result.best.trial.candidate.title == "BLOCK_SIZE=1024"
 
 
 def test_what_was_made_of_a_version_that_is_refused_goes_with_it_and_the_next_best_is_judged(fresh_examples, search):

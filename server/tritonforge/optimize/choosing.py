@@ -11,7 +11,7 @@ from tritonforge.optimize.fairness import charged
 from tritonforge.optimize.guide import Guide
 from tritonforge.optimize.points import points_of
 from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, BudgetSpent, Search
-from tritonforge.optimize.steps import compile_all, time_side_by_side
+from tritonforge.optimize.steps import Compiling, time_side_by_side
 from tritonforge.optimize.worth import STEP_GAIN, may_promise, may_win
 from tritonforge.profiling.measuring import Samples
 
@@ -30,9 +30,17 @@ PER_REWRITE = 0.01
 class Round:
     """The versions of one round, and the study that says which of them comes next."""
 
-    def __init__(self, search: Search, attempts: Sequence[Attempt], earlier: Sequence[Attempt], guide: Guide) -> None:
-        """Begin with versions none of which is compiled; the study is told of the original and of earlier rounds."""
+    def __init__(
+        self,
+        search: Search,
+        attempts: Sequence[Attempt],
+        earlier: Sequence[Attempt],
+        guide: Guide,
+        compiling: Compiling,
+    ) -> None:
+        """Begin with versions that compile; the study is told of the original and of earlier rounds."""
         self._search = search
+        self._compiling = compiling
         self._new = list(attempts)
         self._attempts = [search.original, *attempts, *earlier]
         self._places = {id(one): place for place, one in enumerate(self._attempts)}
@@ -51,13 +59,13 @@ class Round:
                 guide.tell(self._place(attempt), time_us)
 
     @classmethod
-    async def of(cls, search: Search, attempts: Sequence[Attempt]) -> Round:
-        """Begin a study of `attempts`; Optuna is loaded beside the event loop."""
+    async def of(cls, search: Search, attempts: Sequence[Attempt], compiling: Compiling) -> Round:
+        """Begin a study of `attempts`, while they compile; Optuna is loaded beside the event loop."""
         await asyncio.to_thread(import_module, "tritonforge.optimize.sampler")
         new = {id(attempt) for attempt in attempts}
         earlier = [one for one in search.attempts.values() if id(one) not in new]
         candidates = [one.candidate for one in (search.original, *attempts, *earlier)]
-        return cls(search, attempts, earlier, Guide(points_of(candidates, search.original.config)))
+        return cls(search, attempts, earlier, Guide(points_of(candidates, search.original.config)), compiling)
 
     def _place(self, attempt: Attempt) -> int:
         return self._places[id(attempt)]
@@ -72,13 +80,13 @@ class Round:
         )
 
     async def compile(self) -> None:
-        """Compile what is not known to be of no use; tell the study what came out."""
-        fresh = [attempt for attempt in self._new if attempt.trial is None]
+        """Wait for what compiles; tell the study what came out, and what is known to be of no use."""
         for attempt in self._new:
-            if attempt.trial is not None:
+            if attempt not in self._compiling:
                 self._guide.refuse(self._place(attempt), constraints.RUNS)
         try:
-            await compile_all(self._search, fresh, self._compiled)
+            self._compiling.tell(self._compiled)
+            await self._compiling.finish()
         finally:
             self._finished = True
             self._changed.set()

@@ -9,7 +9,7 @@ from tritonforge.optimize.choosing import Round, simplest_first
 from tritonforge.optimize.endings import BELOW_NOISE, BUDGET_SPENT, NOTHING_IMPROVED, NOTHING_TO_TRY
 from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, Search
 from tritonforge.optimize.shapes import Shaped, by_shape
-from tritonforge.optimize.steps import propose
+from tritonforge.optimize.steps import Compiling, propose
 
 
 @dataclass
@@ -55,14 +55,15 @@ class Found:
 
 async def explore(search: Search) -> Found:
     """Propose, compile, and measure what may be better than the best version so far."""
-    proposed = await propose(search)
-    if not proposed:
-        nothing = NOTHING_IMPROVED if search.attempts else NOTHING_TO_TRY
-        return Found(ended=BUDGET_SPENT if search.more_to_propose else nothing)
-    study = await Round.of(search, proposed)
-    if search.measured:
-        await study.measure()
-    else:
-        await study.compile()
+    async with Compiling(search) as compiling:
+        proposed = await propose(search, compiling)
+        if not proposed:
+            nothing = NOTHING_IMPROVED if search.attempts else NOTHING_TO_TRY
+            return Found(ended=BUDGET_SPENT if search.more_to_propose else nothing)
+        study = await Round.of(search, proposed, compiling)
+        if search.measured:
+            await study.measure()
+        else:
+            await study.compile()
     by_launch = await by_shape(search, [one for one in proposed if one.trial is None])
     return Found(proposed, by_launch, study, study.below_noise)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
 
-from tritonforge.domain.candidate import Candidate, Suggestion, Trial
+from tritonforge.domain.candidate import Suggestion
 from tritonforge.jobs import JobError
 from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, ORIGINAL_S, Attempt, BudgetSpent, Search
 from tritonforge.optimize.tasks import attempt_of, base_for_rules, task_of, trials_on
 from tritonforge.profiling.measuring import Samples, measure
 from tritonforge.profiling.statistics import summarise
-from tritonforge.rewrite import Engine, Refusal, Task, unified_diff
+from tritonforge.rewrite import Refusal, unified_diff
 from tritonforge.verify import Gate, reference_beside
 from tritonforge.workload.launches import to_launch
 
@@ -22,13 +24,12 @@ _NOT_RUN = "it could not be run to the end"
 """How a verdict begins that says of a job that it was ended."""
 
 
-async def propose(search: Search) -> list[Attempt]:
+async def propose(search: Search, compiling: Compiling) -> list[Attempt]:
     """Ask the engines for versions that were not tried yet; remember what they decline.
 
-    Where the gate still judges the best version, they are told of it as if it had passed.
-
-    They work beside the event loop: to rewrite and to analyse a large file takes seconds, and an editor goes on asking.
-    Once the budget has ended, one version is enough to say that it was not tried.
+    They work beside the event loop: to rewrite and to analyse a large file takes seconds, an editor goes on asking, and
+    the first versions compile while others are made. Where the gate still judges the best version, engines are told of
+    it as if it had passed. Once the budget has ended, one version is enough to say that it was not tried.
     """
     search.say("propose", f"what may be faster than {search.best.candidate.title if search.best else 'the original'}")
     base = base_for_rules(search)
@@ -38,7 +39,8 @@ async def propose(search: Search) -> list[Attempt]:
     trials = trials_on(search, base)
     fresh: list[Attempt] = []
     for engine in search.engines:
-        for proposal in await asyncio.to_thread(_proposals, search, engine, task, trials):
+        proposals = iter(engine.propose(task, trials))
+        while (proposal := await asyncio.to_thread(next, proposals, None)) is not None:
             if isinstance(proposal, Refusal):
                 if proposal.reason not in search.refusals:
                     search.refusals.append(proposal.reason)
@@ -47,6 +49,11 @@ async def propose(search: Search) -> list[Attempt]:
             if attempt is not None:
                 recall(search, attempt)
                 fresh.append(attempt)
+                if not attempt.decided:
+                    compiling.begin(attempt)
+            if search.left_s <= 0:
+                search.more_to_propose = True
+                break
     return fresh
 
 
@@ -67,44 +74,77 @@ def recall(search: Search, attempt: Attempt) -> None:
         attempt.known_by_launch = {launch: time * attempt.known_us / total for launch, time in times.items()}
 
 
-def _proposals(search: Search, engine: Engine, task: Task, trials: Sequence[Trial]) -> list[Candidate | Refusal]:
-    found: list[Candidate | Refusal] = []
-    for proposal in engine.propose(task, trials):
-        found.append(proposal)
-        if search.left_s <= 0 and isinstance(proposal, Candidate):
-            search.more_to_propose = True
-            break
-    return found
+class Compiling:
+    """Versions that compile in as many lanes as the worker has, each from when it is known; what does not is dropped.
+
+    Leaving the context ends what is under way.
+    """
+
+    def __init__(self, search: Search) -> None:
+        """Begin with nothing to compile."""
+        self._search = search
+        self._stop_at = search.left_s * (1 - COMPILE_SHARE)
+        self._lanes = asyncio.Semaphore(max(1, search.session.worker.hello.lanes))
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._done: list[Attempt] = []
+        self._on_done: Callable[[Attempt], None] = lambda _: None
+
+    async def __aenter__(self) -> Self:
+        """Begin with nothing to compile."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Cancel what is under way and wait until it has ended."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def __contains__(self, attempt: Attempt) -> bool:
+        """Whether a version was given to be compiled."""
+        return id(attempt) in self._tasks
+
+    def begin(self, attempt: Attempt) -> None:
+        """Compile a version as soon as a lane is free."""
+        self._tasks[id(attempt)] = asyncio.create_task(self._one(attempt))
+
+    def tell(self, on_done: Callable[[Attempt], None]) -> None:
+        """Tell `on_done` of each version that is compiled, or dropped: at once of those that are already.
+
+        All are known by now: the share of the budget that compiling may take counts from here.
+        """
+        self._on_done = on_done
+        self._stop_at = self._search.left_s * (1 - COMPILE_SHARE)
+        for attempt in self._done:
+            on_done(attempt)
+
+    async def finish(self) -> None:
+        """Wait until all are compiled.
+
+        Raises:
+            TargetUnreachable: when the worker is gone.
+        """
+        await asyncio.gather(*self._tasks.values())
+
+    async def _one(self, attempt: Attempt) -> None:
+        async with self._lanes:
+            await _compile(self._search, attempt, self._stop_at)
+        self._done.append(attempt)
+        self._search.say("compile", attempt.candidate.title, len(self._done), len(self._tasks))
+        self._on_done(attempt)
 
 
-async def compile_all(
-    search: Search, attempts: Sequence[Attempt], on_done: Callable[[Attempt], None] = lambda _: None
-) -> None:
+async def compile_all(search: Search, attempts: Sequence[Attempt]) -> None:
     """Compile attempts in as many lanes as the worker has; drop those that do not compile.
-
-    `on_done` is told of each, dropped or not.
 
     Raises:
         TargetUnreachable: when the worker is gone.
     """
-    done = 0
-    stop_at = search.left_s * (1 - COMPILE_SHARE)
-    lanes = asyncio.Semaphore(max(1, search.session.worker.hello.lanes))
-
-    async def one(attempt: Attempt) -> None:
-        nonlocal done
-        async with lanes:
-            await _compile(search, attempt, stop_at)
-            done += 1
-            search.say("compile", attempt.candidate.title, done, len(attempts))
-            on_done(attempt)
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for attempt in attempts:
-                group.create_task(one(attempt))
-    except BaseExceptionGroup as failed:
-        raise failed.exceptions[0] from None  # all of them say the same: the worker is gone
+    async with Compiling(search) as compiling:
+        for attempt in attempts:
+            compiling.begin(attempt)
+        await compiling.finish()
 
 
 async def _compile(search: Search, attempt: Attempt, stop_at: float) -> None:
