@@ -19,8 +19,10 @@ from tritonforge.diagnosis import inspect_many
 from tritonforge.domain.codec import PROTOCOL_VERSION
 from tritonforge.domain.errors import TargetUnreachable
 from tritonforge.domain.finding import Finding
+from tritonforge.domain.messages import Failure
 from tritonforge.domain.results import AnalyzedKernel
 from tritonforge.domain.target import Target, WorkerInfo
+from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
 
 KERNEL = """\
@@ -175,6 +177,16 @@ def test_a_comment_that_does_nothing_is_a_warning_of_its_line(workspace, judging
     code, out, _ = run(capsys, "one.py", "--ignore", "tf404")
     assert code == 0
     assert "1 kernel, 2 warnings, 1 hint." in out
+
+
+def test_a_target_that_cannot_write_its_files_is_told_once_and_blames_no_kernel(workspace, judging, capsys):
+    def inspect(kernel):
+        raise JobError(Failure("environment", "Files cannot be written to /x. Set TRITONFORGE_CACHE_DIR."))
+
+    judging(inspect)
+    code, out, err = run(capsys, "one.py", "two.py", "three.py")
+    assert (code, out) == (3, "")
+    assert err == "tritonforge: Files cannot be written to /x. Set TRITONFORGE_CACHE_DIR.\n"
 
 
 def test_paths_for_a_code_host_begin_at_the_repository(workspace, judging, capsys):

@@ -109,7 +109,7 @@ def test_a_disk_that_takes_nothing_is_a_refusal(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "mkdir", full)
     answer = filing.answer(Frame(message("file", id=1, name=digest(b"x")).header, b"x"))
     assert "No space left on device" in answer.header["refused"]
-    assert "make room there" in answer.header["refused"]
+    assert "Make room there" in answer.header["refused"]
 
 
 def test_a_disk_that_fills_up_in_the_middle_of_a_file_keeps_nothing_of_it(tmp_path, monkeypatch):

@@ -262,7 +262,7 @@ def test_a_full_disk_over_there_is_a_sentence(home, workspace):
         with pytest.raises(TargetUnreachable) as caught:
             do(home, workspace, "list")
         assert "No space left on device" in str(caught.value)
-        assert "make room there" in str(caught.value)
+        assert "Make room there" in str(caught.value)
         (workspace / "weights.bin").write_bytes(b"small")
         assert do(home, workspace, "read weights.bin") == ["small"], "nothing half-written is in the way"
         assert not list(home.rglob(".new-*"))

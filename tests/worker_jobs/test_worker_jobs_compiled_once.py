@@ -1,6 +1,8 @@
 """What one lane has compiled is found by another, as Triton's own `compile` is asked on a GPU."""
 
+import errno
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,6 +50,45 @@ def test_a_compiler_that_shares_finds_what_was_compiled_before(tmp_path, monkeyp
     assert first.hash == again.hash
     assert len(kept(tmp_path)) == 1
     assert "TRITON_CACHE_DIR" not in os.environ
+
+
+def test_a_cache_that_cannot_be_written_is_no_fault_of_the_kernel(tmp_path, monkeypatch):
+    from tritonforge.worker.compiled_once import cache_of, require_cache
+    from tritonforge.worker.failures import JobFailed
+
+    (tmp_path / "file").write_text("")
+    monkeypatch.delenv("TRITONFORGE_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    for attempt in (require_cache, cache_of("k.py").__enter__):
+        with pytest.raises(JobFailed) as caught:
+            attempt()
+        failure = caught.value.failure
+        assert failure.kind == "environment"
+        assert failure.message.startswith(f"Files cannot be written to {tmp_path / 'file'}")
+        assert failure.message.endswith("Set TRITONFORGE_CACHE_DIR to a folder that can be written.")
+    monkeypatch.setenv("TRITONFORGE_CACHE_DIR", str(tmp_path / "elsewhere"))
+    require_cache()
+    assert "TRITON_CACHE_DIR" not in os.environ
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSPC, "No space left on device"), PermissionError(errno.EACCES, "Permission denied", "/x")],
+)
+def test_a_compiler_that_cannot_write_its_files_is_no_fault_of_the_kernel(tmp_path, monkeypatch, error):
+    from tritonforge.worker import compiling
+    from tritonforge.worker.failures import JobFailed
+
+    def refusing(_event):
+        raise error
+
+    monkeypatch.setenv("TRITONFORGE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compiling, "compile_event", refusing)
+    request = SimpleNamespace(arch="sm_90", artefacts=())
+    with pytest.raises(JobFailed) as caught:
+        compiling._Compiler(request, None, None)._compile(SimpleNamespace(name="k"), None)
+    assert caught.value.failure.kind == "environment"
+    assert ("Make room there" in caught.value.failure.message) == (error.errno == errno.ENOSPC)
 
 
 @pytest.mark.gpu

@@ -64,6 +64,8 @@ async def _try(session: Session, folder: Path, arch: str) -> str:
     try:
         result = await session.worker.run(Compile(probe_program(folder), SMALL, arch, artefacts=()), limits=_LIMITS)
     except JobError as error:  # an LLVM that does not know a processor ends its process
+        if error.kind == "environment":
+            raise
         return error.failure.message
     return next((one.error for one in result.launches if one.error), "" if result.launches else "nothing was compiled")
 

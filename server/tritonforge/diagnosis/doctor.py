@@ -83,7 +83,9 @@ async def _compiles(session: Session, program: Program, call: Call) -> DoctorChe
     try:
         result = await session.worker.run(Compile(program, call, session.arch), limits=_LIMITS)
     except JobError as error:
-        return DoctorCheck(name, ok=False, detail=error.failure.message, mend=_REINSTALL)
+        return DoctorCheck(
+            name, ok=False, detail=error.failure.message, mend="" if error.kind == "environment" else _REINSTALL
+        )
     (launch,) = result.launches
     if launch.error:
         return DoctorCheck(name, ok=False, detail=launch.error, mend="Choose an arch that this Triton compiles for.")

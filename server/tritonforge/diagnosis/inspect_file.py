@@ -64,6 +64,8 @@ async def inspect_kernel(
                     earlier=earlier,
                 )
             except JobError as error:
+                if error.kind == "environment":  # nothing of the kernel's, and no other one fares better
+                    raise
                 failed[arch] = error_of(error, kernel)
                 return ()
 

@@ -13,6 +13,7 @@ from tritonforge.diagnosis.inspect_file import inspect_kernel, inspect_source
 from tritonforge.domain.errors import TargetUnreachable, TritonForgeError
 from tritonforge.domain.kernel import Kernel, SourceError
 from tritonforge.domain.results import AnalyzedKernel
+from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
 from tritonforge.workload.gather import FileWorkload
 from tritonforge.workload.specs import SpecError
@@ -70,7 +71,7 @@ async def inspect_many(
                 note = f"its launch spec is wrong: {error}"
                 (found,) = inspect_source(part.workload.analysis, (kernel,), part.workload.settings, note=note)
             except Exception as error:
-                if alone:
+                if alone or (isinstance(error, JobError) and error.kind == "environment"):  # so it is for all of them
                     raise
                 on_error(SourceError(kernel.file, kernel.range.start.line, _failure(kernel, error)))
                 return

@@ -564,6 +564,7 @@ FailureKind = Literal[
     "compile-error",  # Triton or ptxas refused the kernel
     "cuda-error",  # illegal access, device assert, launch failure
     "unsupported",  # the worker cannot do this (no GPU, version too old, value that cannot be rebuilt)
+    "environment",  # the machine lacks what every job needs: a folder for its cache, room on the disk
     "cancelled",
     "protocol",  # versions differ, message malformed
     "internal",  # a bug of ours

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tritonforge.domain.errors import TritonForgeError
 from tritonforge.domain.messages import Failure, FailureKind
 
-_EXIT_CODES: dict[FailureKind, int] = {"unsupported": 3, "protocol": 3, "internal": 70}
+_EXIT_CODES: dict[FailureKind, int] = {"unsupported": 3, "environment": 3, "protocol": 3, "internal": 70}
 
 
 class JobError(TritonForgeError):

@@ -102,6 +102,8 @@ class Check:
                     arch=arch, pinned=subject.pinned, earlier=earlier,
                 )  # fmt: skip
             except JobError as error:
+                if error.kind == "environment":  # no fault of the kernel's
+                    raise
                 self.times.errors[one.scope] = error.failure.message
                 continue
             one.take(assessed, self.session, gpu=self.gpu)

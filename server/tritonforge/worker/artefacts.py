@@ -50,8 +50,9 @@ def resources_of(kernel: Any, device: FakeDevice) -> str:
 def _tool_output(tool: str, options: tuple[str, ...], binary: bytes, suffix: str) -> str:
     """Run a CUDA binary tool over a cubin, or read what it said before about the same bytes."""
     digest = hashlib.sha256(binary).hexdigest()
-    cached = cache_folder("artefacts", digest[:2]) / f"{digest}.{suffix}"
-    with contextlib.suppress(OSError):
+    cached = None
+    with contextlib.suppress(OSError):  # what cannot be kept is asked for again
+        cached = cache_folder("artefacts", digest[:2]) / f"{digest}.{suffix}"
         return cached.read_text(encoding="utf-8")
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(binary)
@@ -59,7 +60,8 @@ def _tool_output(tool: str, options: tuple[str, ...], binary: bytes, suffix: str
         done = subprocess.run([tool_path(tool), *options, file.name], capture_output=True, text=True, check=False)
     if done.returncode:
         raise JobFailed("unsupported", f"{tool} failed: {' '.join(done.stderr.split())[:300]}")
-    _write_whole(cached, done.stdout)
+    if cached is not None:
+        _write_whole(cached, done.stdout)
     return done.stdout
 
 

@@ -10,12 +10,30 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from tritonforge.worker.asm_lines import whole_assembly_lines
-from tritonforge.worker.places import cache_folder
+from tritonforge.worker.failures import JobFailed
+from tritonforge.worker.places import cache_folder, no_room
 
 _VARIABLE = "TRITON_CACHE_DIR"
+
+
+def require_cache() -> None:
+    """See that there is a cache to compile into.
+
+    Raises:
+        JobFailed: `environment`, when it cannot be written.
+    """
+    _folder()
+
+
+def _folder(*parts: str) -> Path:
+    try:
+        return cache_folder("triton", *parts)
+    except OSError as error:
+        raise JobFailed("environment", no_room(error)) from error
 
 
 @contextlib.contextmanager
@@ -24,10 +42,13 @@ def cache_of(file: str) -> Iterator[None]:
 
     Triton's key leaves the path out, but line information in a binary has it: a copy of the file elsewhere would get
     the other's. Nor does it know of `whole_assembly_lines`: what was compiled without is kept elsewhere.
+
+    Raises:
+        JobFailed: `environment`, when that cache cannot be written.
     """
     digest = hashlib.sha256(os.path.realpath(file).encode()).hexdigest()[:16]
     before = os.environ.get(_VARIABLE)
-    os.environ[_VARIABLE] = str(cache_folder("triton", f"{digest}-lines"))
+    os.environ[_VARIABLE] = str(_folder(f"{digest}-lines"))
     try:
         with whole_assembly_lines():
             yield

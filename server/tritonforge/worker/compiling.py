@@ -15,13 +15,14 @@ from tritonforge.domain.launch import Call, Distribution, Entries, Items, Record
 from tritonforge.domain.messages import Compile, CompiledLaunch, CompileResult
 from tritonforge.worker.artefacts import artefacts_of, resources_of
 from tritonforge.worker.calling import runnable, seed_everything
-from tritonforge.worker.compiled_once import cache_of
+from tritonforge.worker.compiled_once import cache_of, require_cache
 from tritonforge.worker.described import event_of
 from tritonforge.worker.failures import JobContext, JobFailed
 from tritonforge.worker.fakecuda import FakeDevice, device_for, faked
 from tritonforge.worker.imported import files_behind
 from tritonforge.worker.launching import LaunchEvent, describe_launch, taking_launches
 from tritonforge.worker.loading import Loaded, load, raise_user_error
+from tritonforge.worker.places import no_room
 from tritonforge.worker.pruning import prune_now_and_then
 from tritonforge.worker.rebuilding import rebuild
 from tritonforge.worker.recording import launch_key
@@ -37,8 +38,10 @@ def compile_call(request: Compile, context: JobContext) -> CompileResult:
 
     Raises:
         JobFailed: `user-error`, when the host function raises before it launched anything; `unsupported`, when an
-            argument cannot be rebuilt or the architecture is unknown.
+            argument cannot be rebuilt or the architecture is unknown; `environment`, when the compiler cannot write its
+            files.
     """
+    require_cache()
     device = device_for(request.arch)
     taker = _Compiler(request, device, context)
     with faked(request.arch) as mode, taking_launches(taker.take):
@@ -122,12 +125,17 @@ class _Compiler:
         base = CompiledLaunch(launch, self.request.arch, triton.__version__)
         started = time.perf_counter()
         try:
-            kernel = compile_event(event)
-        except Exception as error:
-            return replace(base, error=compile_error(error, event), compile_ms=_ms_since(started))
-        taken = _ms_since(started)
-        texts = artefacts_of(kernel, self.request.artefacts, self.device)
-        texts["resources"] = resources_of(kernel, self.device)
+            try:
+                kernel = compile_event(event)
+            except (OSError, JobFailed):
+                raise
+            except Exception as error:
+                return replace(base, error=compile_error(error, event), compile_ms=_ms_since(started))
+            taken = _ms_since(started)
+            texts = artefacts_of(kernel, self.request.artefacts, self.device)
+            texts["resources"] = resources_of(kernel, self.device)
+        except OSError as error:  # what the kernel's own code raises, the compiler wraps
+            raise JobFailed("environment", no_room(error)) from error
         shared = int(getattr(kernel.metadata, "shared", 0) or 0)
         refusal = None
         if shared > self.device.shared_bytes:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
-from tritonforge.worker.places import cache_folder
+from tritonforge.worker.places import cache_folder, no_room
 
 VARIABLE = "TRITONFORGE_FILES"
 """Environment variable that tells lanes where the cache lies."""
@@ -103,7 +103,7 @@ class FileCache:
             self._tidy()
             _write(self._blobs / name, data)
         except OSError as error:
-            raise FileRefused(_full(self.folder, error)) from error
+            raise FileRefused(no_room(error, self.folder)) from error
 
     def tree(self, key: str, entries: Sequence[object]) -> Path:
         """Lay out the files `entries` ([path, hash, size, mtime in ns, executable]) as the tree `key`.
@@ -125,7 +125,7 @@ class FileCache:
                 self._lay(root, entry, clear)
             os.utime(root)
         except OSError as error:
-            raise FileRefused(_full(self.folder, error)) from error
+            raise FileRefused(no_room(error, self.folder)) from error
         return root
 
     def _lay(self, root: Path, entry: object, clear: set[Path]) -> None:
@@ -235,10 +235,3 @@ def _size(folder: Path) -> int:
             with contextlib.suppress(OSError):
                 total += os.lstat(os.path.join(where, name)).st_size  # noqa: PTH118 - many of them
     return total
-
-
-def _full(folder: Path, error: OSError) -> str:
-    said = error.strerror or str(error)
-    return (
-        f"Files cannot be written to {folder} ({said}); make room there, or set TRITONFORGE_CACHE_DIR to another place."
-    )

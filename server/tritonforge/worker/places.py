@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import sysconfig
@@ -57,9 +58,31 @@ def cache_folder(*parts: str) -> Path:
     """Return (and create) a folder of the worker's disk cache.
 
     `TRITONFORGE_CACHE_DIR`, else `$XDG_CACHE_HOME/tritonforge`, else `~/.cache/tritonforge`.
+
+    Raises:
+        OSError: when it can neither be made nor written.
     """
-    base = os.environ.get("TRITONFORGE_CACHE_DIR")
-    folder = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tritonforge"
-    folder = folder.joinpath(*parts)
+    folder = _cache_home().joinpath(*parts)
     folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
     return folder
+
+
+def _cache_home() -> Path:
+    base = os.environ.get("TRITONFORGE_CACHE_DIR")
+    return Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tritonforge"
+
+
+def no_room(error: OSError, folder: str | Path | None = None) -> str:
+    """Return in a sentence with the mend that files cannot be written, in the cache or in `folder`.
+
+    That is no fault of a kernel, however far into compiling it was met.
+    """
+    where = folder or error.filename or _cache_home()
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    mend = "Make room there, or set" if full else "Set"
+    return (
+        f"Files cannot be written to {where} ({error.strerror or error}). "
+        f"{mend} TRITONFORGE_CACHE_DIR to a folder that can be written."
+    )
