@@ -48,6 +48,7 @@ CALLS = {
     "deferred_mean": ("mean", "x=fp32[3, 70]"),
     "reciprocal_softmax": ("softmax", "x=fp32[3, 40]"),
     "static_taps": ("filtered", "x=fp32[300] w=fp32[4]"),
+    "axis_rounds": ("scale", "x=fp32[3, 40] s=fp32[3]"),
     "axes_matmul": ("matmul", "a=fp16[40, 32] b=fp16[32, 48]"),
     "../tables/default": ("square", "x=fp32[2000]"),
     "hoisted_weights": ("weighted", "x=fp32[5, 24] w=fp32[24]"),

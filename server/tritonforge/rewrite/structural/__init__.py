@@ -19,6 +19,7 @@ from tritonforge.rewrite.structural.frame import (
     together,
 )
 from tritonforge.rewrite.structural.k_major import KMajor
+from tritonforge.rewrite.structural.loop_axis import LoopAxis
 from tritonforge.rewrite.structural.loops_and_arithmetic import LOOPS_AND_ARITHMETIC
 from tritonforge.rewrite.structural.one_pass_variance import OnePassVariance
 from tritonforge.rewrite.structural.online_softmax import OnlineSoftmax
@@ -62,6 +63,7 @@ REWRITES: tuple[Structural, ...] = (
     Persistent(),
     ChunkedRecurrence(),
     ChunkedState(),
+    LoopAxis(),
     HeaviestFirst(),
     GroupedPrograms(),
     ProgramAxes(),

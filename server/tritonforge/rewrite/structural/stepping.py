@@ -61,7 +61,7 @@ def check_stores(text: KernelText, flow: Flow, span: Span) -> None:
             if not isinstance(node, cst.Call) or called not in touched:
                 continue
             address = spelled.expression(node.args[0].value)
-            origins = _origin(text, node.args[0].value) & pointers
+            origins = origin(text, node.args[0].value) & pointers
             touched[called] += [(pointer, bare(code(address)).replace(pointer, "")) for pointer in origins]
             if called == "store" and span.variable not in flow.of(node.args[0].value).steps:
                 raise Refused("every step stores to one address")
@@ -95,7 +95,7 @@ def _differs_by_step(text: KernelText, address: cst.BaseExpression) -> bool:
     return True
 
 
-def _origin(text: KernelText, address: cst.BaseExpression) -> set[str]:
+def origin(text: KernelText, address: cst.BaseExpression) -> set[str]:
     """Return the names that an address comes from, through variables."""
     names = names_in(address)
     for _ in range(4):
