@@ -122,14 +122,11 @@ async def _run(search: Search) -> str:
 @asynccontextmanager
 async def _prepared(gate: Gate) -> AsyncIterator[Gate]:
     """Have the gate do beforehand what depends on the original alone; what of it is under way at the end is ended."""
-    prepare, close = (getattr(gate, name, None) for name in ("prepare", "close"))
-    if prepare is not None:
-        prepare()
+    gate.prepare()
     try:
         yield gate
     finally:
-        if close is not None:
-            await close()
+        await gate.close()
 
 
 async def _rounds(search: Search, judging: Judging, thinking: Thinking) -> str:
