@@ -8,6 +8,10 @@ import sys
 
 import pytest
 
+from tritonforge.cli.commands.verify import _naming
+from tritonforge.cli.selecting import module_names
+from tritonforge.domain.candidate import Verdict
+
 PROGRAM = """import torch
 import triton
 import triton.language as tl
@@ -69,6 +73,43 @@ def test_a_candidate_that_is_no_python_is_told_with_its_line_before_anything_sta
     (workspace / "broken.py").write_text(PROGRAM + "\n\ndef more(:\n")
     line = len(PROGRAM.splitlines()) + 3
     assert f"broken.py:{line}: " in verify(workspace, "broken.py", code=2).stderr
+
+
+@pytest.mark.triton
+def test_a_candidate_without_the_host_function_is_named_itself(workspace):
+    (workspace / "bare.py").write_text(PROGRAM.partition("# tritonforge")[0])
+    said = "bare.py does not define double, which launches the kernel in k.py. Give the candidate that function, too"
+    assert said in verify(workspace, "bare.py", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (
+            "the candidate cannot be called: pkg/k.py has no double.",
+            "the candidate cannot be called: c.py has no double.",
+        ),
+        ("failed: the candidate raises: pkg/k.py:3: x", "failed: the candidate raises: c.py:3: x"),
+        ("the candidate imports other/pkg/k.py", "the candidate imports other/pkg/k.py"),
+        ("the original fails: pkg/k.py:3: x", "the original fails: pkg/k.py:3: x"),
+    ],
+)
+def test_what_is_said_of_a_candidate_names_its_own_file(text, named):
+    verdict = Verdict(False, text, (), "", "", None, None, {"results": text})
+    shown = _naming(verdict, "pkg/k.py", "c.py")
+    assert (shown.reason, shown.checks["results"]) == (named, named)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("def f(): pass\nclass C:\n    pass\n", {"f", "C"}),
+        ("import a.b\nfrom c import d as e\nif x:\n    g = 1\n", {"a", "e", "g"}),
+        ("from c import *\n", None),
+    ],
+)
+def test_the_names_that_a_module_binds(text, names):
+    assert module_names(text) == (None if names is None else frozenset(names))
 
 
 @pytest.mark.triton

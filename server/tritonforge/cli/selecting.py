@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import os
 import stat
@@ -98,6 +99,24 @@ def read_named(path: Path) -> Selected:
         UsageError: when it cannot be read.
     """
     return _read(path, named=True)
+
+
+def module_names(text: str) -> frozenset[str] | None:
+    """Return the names that a module binds, wherever in it; None where a star import may bind any."""
+    bound: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.ImportFrom(names=[ast.alias(name="*")]):
+                return None
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                bound.add(name)
+            case ast.alias(name=name, asname=other):
+                bound.add(other or name.partition(".")[0])
+            case ast.Name(id=name, ctx=ast.Store()):
+                bound.add(name)
+            case _:
+                pass
+    return frozenset(bound)
 
 
 def rule_codes(text: str, option: str) -> tuple[str, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,8 @@ from tritonforge.cli.running import (
     target_option,
     warn_of_comments,
 )  # fmt: skip
-from tritonforge.cli.selecting import Selected, read_named, select_one
+from tritonforge.cli.selecting import Selected, module_names, read_named, select_one
+from tritonforge.domain.candidate import Verdict
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call
@@ -97,6 +100,7 @@ async def _verify(
             await workload.require_some(kernel)
         async with target(workspace, target_name, progress) as session:
             subject = await workload.subject_of(kernel, session)
+            _require_hosts(candidate, original.analysis.file, subject.calls)
             text = _as_replacement(candidate, other, kernel, subject.calls)
             progress.say(f"comparing {kernel.name} with {candidate.analysis.file} …")
             gate = _gate(subject, session, _again(replay), file)
@@ -105,6 +109,7 @@ async def _verify(
                 raise UsageError(f"The original does not compile for {session.arch}: {before.error}")
             trialled = await gate.check(subject.program(text), candidate_kernel=other)
             verdict = await gate.sanitised(subject.program(text), trialled.verdict)
+            verdict = _naming(verdict, original.analysis.file, candidate.analysis.file)
     result = VerifyResult(
         verdict, kernel, candidate.analysis.file, trialled.failing_input, trialled.difference, reference or ""
     )
@@ -163,6 +168,33 @@ def _again(replay: str | None) -> Again | None:
     if found is None:
         raise UsageError(f"{replay!r} is no replay id.", "Take it from the verdict of an earlier check.")
     return found
+
+
+def _require_hosts(candidate: Selected, file: str, calls: Sequence[Call]) -> None:
+    """See that the candidate defines the functions of the original's `file` that are called.
+
+    Raises:
+        UsageError: when it lacks one, which could only be told by the original's name once it stands in for it.
+    """
+    names = module_names(candidate.text)
+    for call in calls:
+        own = call.kernel_launch is None and call.file == file and call.function not in {"__main__", "__module__"}
+        if own and names is not None and call.function.partition(".")[0] not in names:
+            raise UsageError(
+                f"{candidate.analysis.file} does not define {call.function}, which launches the kernel in {file}.",
+                "Give the candidate that function, too: both versions are run through it.",
+            )
+
+
+def _naming(verdict: Verdict, original: str, candidate: str) -> Verdict:
+    """Return the verdict with the candidate's own file in what is said of it: it ran in the place of the original."""
+
+    def named(text: str) -> str:
+        about = text.removeprefix("failed: ").startswith("the candidate")
+        return re.sub(rf"(?<![\w/.-]){re.escape(original)}(?![\w/-])", lambda _: candidate, text) if about else text
+
+    checks = {name: named(outcome) for name, outcome in verdict.checks.items()}
+    return replace(verdict, reason=named(verdict.reason), checks=checks)
 
 
 def _as_replacement(candidate: Selected, other: Kernel, kernel: Kernel, calls: tuple[Call, ...]) -> str:
