@@ -183,6 +183,7 @@ class Target:
         times=table,
         fresh=None,
         engine=None,
+        thinkers=(),
         sizes=(16777259,),
         lost_after=None,
         lost_at=None,
@@ -207,7 +208,7 @@ class Target:
         async def go():
             try:
                 return await optimize(
-                    subject, session, yardstick(session), [engine or Blocks(*blocks, then=then)],
+                    subject, session, yardstick(session), [engine or Blocks(*blocks, then=then), *thinkers],
                     **{"budget_s": 300.0, "store": store, **options},
                 )  # fmt: skip
             except TargetUnreachable as error:

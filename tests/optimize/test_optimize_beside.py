@@ -6,13 +6,15 @@ import asyncio
 import time
 
 import pytest
-from optimize_pretended import Blocks, PretendedGate
+from optimize_pretended import FILE, Blocks, PretendedGate, with_block
 
+from tritonforge.domain.candidate import Candidate
 from tritonforge.optimize.confirming import RESERVE_S
 from tritonforge.optimize.search import Search
 from tritonforge.report.json_optimize import optimize_json
 from tritonforge.report.text import plain
 from tritonforge.report.text_optimize import optimize_text
+from tritonforge.rewrite import edits_between
 from tritonforge.store import open_store
 
 pytest.importorskip("triton", reason="needs torch and triton in this environment")
@@ -85,6 +87,42 @@ def test_what_was_made_of_a_version_that_is_refused_goes_with_it_and_the_next_be
     assert engine.seen[1] == ["BLOCK_SIZE=1024"]
 
 
+class Policy:
+    """Thinks until the gate was asked about a block, then answers once with another; `bases` holds what it was given."""
+
+    origin, status = "llm", ""
+
+    def __init__(self, gate, until, block):
+        self.gate, self.until, self.block, self.bases = gate, until, block, []
+
+    @property
+    def over(self):
+        return "it has answered" if self.bases else ""
+
+    async def think(self, task, trials=()):
+        self.bases.append(task.texts[FILE])
+        async with asyncio.timeout(120):
+            while ("gate", self.until) not in self.gate.target.log:  # noqa: ASYNC110 - it is a list that grows
+                await asyncio.sleep(0.01)
+        text = task.texts[FILE]
+        return Candidate("thought", edits_between(FILE, text, with_block(text, self.block)), (("policy", ()),), "llm")
+
+
+def test_what_an_engine_thought_of_is_held_against_what_the_gate_has_passed(fresh_examples, search):
+    gate = PretendedGate(refuses=[1024], waits={1024: 256})
+    policy = Policy(gate, 1024, 2048)
+    result, target = search(
+        fresh_examples(), gate, blocks=(1024,), then=(256,), thinkers=[policy],
+        times=times(b1024=50.0, b256=55.0, b2048=100.0),
+    )  # fmt: skip
+    order = [target.log.index(one) for one in (("Time", 256), ("verdict", 1024), ("gate", 256), ("gate", 2048))]
+    assert order == sorted(order), "not before the gate has said what there is to be better than"
+    assert result.best.trial.candidate.title == "BLOCK_SIZE=256"
+    (thought,) = [trial for trial in result.trials if trial.candidate.title == "thought"]
+    assert thought.reason == "not faster than the best"
+    assert thought.verdict.accepted
+
+
 def test_where_the_fresh_check_fails_the_version_before_is_checked_and_then_nothing_is_changed(fresh_examples, search):
     def found(folder, **fresh):
         result, target = search(
@@ -129,12 +167,17 @@ def test_steps_of_less_than_is_offered_add_up(fresh_examples, search):
 
 
 def test_a_search_that_is_interrupted_keeps_what_was_verified_and_says_that_it_was_not_checked(fresh_examples, search):
-    def step(one):
-        if one.stage == "confirm":
-            asyncio.current_task().cancel()
+    def at(stage, number):
+        return lambda one: asyncio.current_task().cancel() if (one.stage, one.round) == (stage, number) else None
 
     folder = fresh_examples()
-    result, _ = search(folder, PretendedGate(), blocks=(1024,), on_step=step)
+    result, _ = search(folder, PretendedGate(hangs_at=1024), blocks=(1024,), then=(2048,), on_step=at("propose", 2))
+    assert result.stopped_because == "interrupted"
+    assert result.best is None, "the gate had not judged it"
+    assert outcomes(folder) == {1024: "timed"}
+
+    folder = fresh_examples()
+    result, _ = search(folder, PretendedGate(), blocks=(1024,), on_step=at("confirm", 2))
     assert result.stopped_because == "interrupted"
     assert result.best.speedup == pytest.approx(3.0, rel=0.01)
     assert result.best.trial.verdict.accepted
