@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tritonforge.analysis.calling import calling
 from tritonforge.analysis.names import decorator_path, is_jit
 from tritonforge.analysis.scopes import CallAt, Function, ModuleIndex, Scope, parameters_of
 
@@ -46,9 +47,8 @@ def find_jit_functions(index: ModuleIndex) -> dict[int, JitFunction]:
             if is_jit(decorator, scope.parent, line) or _jits_inside(decorator, scope.parent, index):
                 found[id(scope.node)] = JitFunction(scope.node, scope)
                 break
-    for at in index.calls:
-        if not at.call.args or not isinstance(at.call.args[0], ast.Name):
-            continue
+    for at in (at for part in index.parts.values() for at in calling(part).passing):
+        assert isinstance(at.call.args[0], ast.Name)
         functions = _functions_named(at.call.args[0].id, at.scope, index)
         for scope in functions if functions and is_jit(at.call.func, at.scope, at.call.lineno) else ():
             assert isinstance(scope.node, (ast.FunctionDef, ast.AsyncFunctionDef))
@@ -60,10 +60,9 @@ def find_jit_functions(index: ModuleIndex) -> dict[int, JitFunction]:
 
 def attach_wrappers(index: ModuleIndex, resolver: KernelResolver) -> None:
     """Note on each kernel the `triton.autotune(…)`, `heuristics(…)` and project calls that wrap it in call form."""
-    for at in index.calls:
+    for at in (at for part in index.parts.values() for at in calling(part).curried):
         inner = at.call.func
-        if not isinstance(inner, ast.Call) or len(at.call.args) != 1:
-            continue
+        assert isinstance(inner, ast.Call)
         path, call = decorator_path(inner, at.scope, at.call.lineno)
         if path is None or call is None or path.rpartition(".")[2] not in ("autotune", "heuristics"):
             continue

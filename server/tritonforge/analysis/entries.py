@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-import sys
 
+from tritonforge.analysis.calling import calling, root_of
 from tritonforge.analysis.launches import Launch
-from tritonforge.analysis.scopes import Calling, ModuleIndex, Part, Scope, parameters_of
+from tritonforge.analysis.scopes import ModuleIndex, Scope, parameters_of
 from tritonforge.domain.kernel import RunnableEntry
 
-_LIBRARIES = frozenset(
-    ["torch", "triton", "numpy", "pytest", "math", "matplotlib", "pandas", "scipy", "einops", "tabulate"]
-)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -84,9 +81,9 @@ class _Reach:
                 self._readers.setdefault(name, []).append(scope)
         self._launching = {id(launch.at.scope) for launch in launches}
         self._launching_calls = {id(launch.at.call) for launch in launches}
-        calling = [_calling(part) for part in index.parts.values()]
-        self._imported = {name for one in calling for name in one.imported}
-        calls_out = {at for one in calling for at, roots in one.roots.items() if not roots.isdisjoint(self._imported)}
+        called = [calling(part) for part in index.parts.values()]
+        self._imported = {name for one in called for name in one.imported}
+        calls_out = {at for one in called for at, roots in one.roots.items() if not roots.isdisjoint(self._imported)}
         self._known = self._closure(self._launching | calls_out)
         self._launchers = self._closure(self._launching)
 
@@ -115,39 +112,12 @@ class _Reach:
         for call in calls:
             if id(call) in later:
                 continue
-            if id(call) in self._launching_calls or (imported and _root(call) in self._imported):
+            if id(call) in self._launching_calls or (imported and root_of(call) in self._imported):
                 return True
             for name in _names_in(call.func):
                 if any(id(s) in reached for s in self._named.get(name, [])):
                     return True
         return False
-
-
-def _calling(part: Part) -> Calling:
-    """Return what a statement imports from neither the standard library nor the usual ones, and what it calls."""
-    if part.calling is None:
-        imported = set()
-        for bindings in (part.bindings, *(scope.bindings for scope in part.scopes.values())):
-            for name, bound in bindings.items():
-                for binding in bound:
-                    top = binding.path.partition(".")[0]
-                    foreign = top not in _LIBRARIES and top not in sys.stdlib_module_names
-                    if binding.kind == "import" and (foreign or not top):
-                        imported.add(name)
-        roots = {
-            id(scope): frozenset(root for call in scope.calls if (root := _root(call)) is not None)
-            for scope in part.scopes.values()
-            if scope.is_function
-        }
-        part.calling = Calling(frozenset(imported), roots)
-    return part.calling
-
-
-def _root(call: ast.Call) -> str | None:
-    root = call.func
-    while isinstance(root, (ast.Attribute, ast.Subscript)):
-        root = root.value
-    return root.id if isinstance(root, ast.Name) else None
 
 
 def _names_in(node: ast.expr) -> list[str]:

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import Literal
 
+from tritonforge.analysis.calling import calling
 from tritonforge.analysis.discovery import JitFunction, KernelResolver
 from tritonforge.analysis.flow import is_constexpr
 from tritonforge.analysis.origins import Origins
@@ -35,10 +36,14 @@ def find_launches(unit: Unit, resolver: KernelResolver) -> list[Launch]:
     launches: list[Launch] = []
     index = unit.index
     inside = {id(k.scope) for k in unit.jits.values()}
-    for at in index.calls:
+    called = [calling(part) for part in index.parts.values()]
+    held = frozenset[str]().union(*(one.held for one in called))
+    for at in (at for one in called for at in one.named):
         if id(at.scope) in inside:
             continue
         func = at.call.func
+        if isinstance(func, ast.Name) and func.id not in held:
+            continue
         if isinstance(func, ast.Subscript):
             launches += [Launch(at, k, func.slice, at.scope) for k in resolver.resolve(func.value, at.scope)]
         elif isinstance(func, ast.Attribute) and func.attr in ("run", "warmup"):

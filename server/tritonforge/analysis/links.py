@@ -50,6 +50,7 @@ class Links:
         for part in self._order:
             for name in self._reads(part).bound:
                 self._binding.setdefault(name, []).append(part)
+        self._names = frozenset(self._binding)
         self._jits: dict[Part, list[JitFunction]] = {}
         for jit in unit.jits.values():
             self._jits.setdefault(self._at[id(jit.scope)], []).append(jit)
@@ -88,7 +89,7 @@ class Links:
             if part in seen:
                 continue
             seen.add(part)
-            for name in self._reads(part).words & self._binding.keys():
+            for name in self._reads(part).words & self._names:
                 waiting += self._binding[name]
             for inside in self._jits.get(part, ()):
                 waiting += self._wrapping.get(id(inside.node), ())

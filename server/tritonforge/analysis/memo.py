@@ -13,6 +13,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 from tritonforge.analysis.discovery import JitFunction
@@ -95,15 +96,24 @@ class View:
     def __init__(self, memo: Memo, unit: Unit, mended: Sequence[str]) -> None:
         self._memo = memo
         self._unit = unit
-        self._starts, self._digests, self._texts = _blocks(unit, mended)
-        self._jits: dict[int, list[JitFunction]] = {}
-        for jit in unit.jits.values():
-            self._jits.setdefault(self._block(jit.node.lineno), []).append(jit)
-        self._bound: dict[str, set[int]] = {
-            name: {self._block(binding.line) for binding in bindings}
-            for name, bindings in unit.index.module.bindings.items()
-        }
+        self._mended = mended
         self._keys: dict[int, tuple[bytes, tuple[int, ...]]] = {}
+
+    @cached_property
+    def _blocks(self) -> _Blocks:
+        return _Blocks(self._unit, self._mended)
+
+    @cached_property
+    def _jits(self) -> dict[int, list[JitFunction]]:
+        found: dict[int, list[JitFunction]] = {}
+        for jit in self._unit.jits.values():
+            found.setdefault(self._block(jit.node.lineno), []).append(jit)
+        return found
+
+    @cached_property
+    def _bound(self) -> dict[str, set[int]]:
+        bound = self._unit.index.module.bindings.items()
+        return {name: {self._block(binding.line) for binding in bindings} for name, bindings in bound}
 
     def facts(self, jit: JitFunction, sized: set[str]) -> Facts | None:
         """Return what is known of a kernel, at its lines now. `sized`: see `build_kernel`."""
@@ -134,10 +144,10 @@ class View:
     def _place(self, node: ast.AST) -> tuple[bytes, int, int]:
         line: int = node.lineno  # type: ignore[attr-defined]
         block = self._block(line)
-        return self._digests[block], line - self._starts[block], node.col_offset  # type: ignore[attr-defined]
+        return self._blocks.digest(block), line - self._blocks.starts[block], node.col_offset  # type: ignore[attr-defined]
 
     def _block(self, line: int) -> int:
-        return max(bisect.bisect_right(self._starts, line) - 1, 0)
+        return max(bisect.bisect_right(self._blocks.starts, line) - 1, 0)
 
     def _key(self, jit: JitFunction, sized: set[str]) -> tuple[bytes, tuple[int, ...]]:
         found = self._keys.get(id(jit))
@@ -161,7 +171,7 @@ class View:
 
         def place(node: ast.AST) -> tuple[int, int, int]:
             block = self._block(node.lineno)  # type: ignore[attr-defined]
-            return order[block], node.lineno - self._starts[block], node.col_offset  # type: ignore[attr-defined]
+            return order[block], node.lineno - self._blocks.starts[block], node.col_offset  # type: ignore[attr-defined]
 
         jits = [
             (place(inside.node), [place(wrapper) for wrapper, _ in inside.wrappers])
@@ -171,33 +181,45 @@ class View:
         about = repr((self._unit.file, jit.name, place(jit.node), jits, sorted(sized))).encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(about, digest_size=20)
         for block in blocks:
-            digest.update(self._digests[block])
-        return digest.digest(), tuple(self._starts[block] for block in blocks)
+            digest.update(self._blocks.digest(block))
+        return digest.digest(), tuple(self._blocks.starts[block] for block in blocks)
 
     def _words(self, block: int) -> frozenset[str]:
-        memo, digest = self._memo, self._digests[block]
+        memo, digest = self._memo, self._blocks.digest(block)
         found = memo._words.get(digest)  # noqa: SLF001
         if found is None:
-            found = words(self._texts[block])
+            found = words(self._blocks.text(block))
         _keep(memo._words, digest, found, _MOST_BLOCKS)  # noqa: SLF001
         return found
 
 
-def _blocks(unit: Unit, mended: Sequence[str]) -> tuple[list[int], list[bytes], list[str]]:
-    """Cut a file after each top-level statement: first lines, digests and texts (as parsed and as written).
+class _Blocks:
+    """A file cut after each top-level statement: first lines, digests and texts (as parsed and as written).
 
     Statements on one line are one block. Lines of comments and blanks belong to what follows them.
     """
-    module = unit.index.module.node
-    written = unit.text.lines
-    ends = block_ends([one for one in module.body if isinstance(one, ast.stmt)], len(written))
-    starts = [1, *(end + 1 for end in ends[:-1])]
-    texts = []
-    for start, end in zip(starts, ends, strict=True):
-        own, parsed = written[start - 1 : end], mended[start - 1 : end]
-        texts.append("\n".join(own) if own == parsed else "\n".join([*own, "\0", *parsed]))
-    digests = [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).digest() for text in texts]
-    return starts, digests, texts
+
+    def __init__(self, unit: Unit, mended: Sequence[str]) -> None:
+        module = unit.index.module.node
+        self._written = unit.text.lines
+        self._mended = mended
+        self._ends = block_ends([one for one in module.body if isinstance(one, ast.stmt)], len(self._written))
+        self.starts = [1, *(end + 1 for end in self._ends[:-1])]
+        self._digests: dict[int, bytes] = {}
+
+    def text(self, block: int) -> str:
+        """Return the text of a block; where it was mended, with what was parsed."""
+        start, end = self.starts[block] - 1, self._ends[block]
+        own, parsed = self._written[start:end], self._mended[start:end]
+        return "\n".join(own) if own == parsed else "\n".join([*own, "\0", *parsed])
+
+    def digest(self, block: int) -> bytes:
+        """Return the digest of a block's text."""
+        found = self._digests.get(block)
+        if found is None:
+            text = self.text(block).encode("utf-8", "surrogatepass")
+            found = self._digests[block] = hashlib.blake2b(text, digest_size=20).digest()
+        return found
 
 
 def _take(mine: OrderedDict[Any, Any], theirs: OrderedDict[Any, Any], most: int) -> None:

@@ -15,7 +15,7 @@ import tokenize
 from collections.abc import Iterable
 from typing import Any
 
-from tritonforge.analysis.parsing import Parsed, cannot_parse, parse_lines
+from tritonforge.analysis.parsing import Parsed, ParseFailure, cannot_parse, parse_lines
 
 
 def block_ends(body: list[ast.stmt], count: int) -> list[int]:
@@ -65,7 +65,7 @@ def reparse(before: Parsed, written: list[str]) -> Parsed | None:
             return _spliced(before, written, region, found)
         if found.failure.message.startswith("unterminated triple"):
             break
-    if found.tree is not None and _leaves_a_string_open(lines):
+    if found.tree is not None and found.failure is not None and _leaves_a_string_open(lines, found.failure):
         if not cannot_parse(written[region[0] :], len(lines)):
             return None
         # The string would swallow the statement below, too, if that were taken along.
@@ -172,8 +172,12 @@ def _block_of(line: int, ends: list[int]) -> int:
     return min(bisect.bisect_right(ends, line), len(ends) - 1)
 
 
-def _leaves_a_string_open(lines: list[str]) -> bool:
-    """Tell whether a string that begins in these lines goes on below them."""
+def _leaves_a_string_open(lines: list[str], failure: ParseFailure) -> bool:
+    """Tell whether a string that begins in these lines, with which the parser fails, goes on below them."""
+    if lines and lines[-1].endswith("\\"):
+        return True
+    if failure.message == "invalid syntax" or failure.message.endswith("was never closed"):
+        return False  # of an open string the parser would have told instead, wherever it begins
     try:
         for _ in tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline):
             pass
@@ -181,4 +185,4 @@ def _leaves_a_string_open(lines: list[str]) -> bool:
         return "string" in str(error.args[0])
     except SyntaxError:
         return True
-    return bool(lines) and lines[-1].endswith("\\")
+    return False

@@ -100,13 +100,20 @@ class Reads:
 
 @dataclass(frozen=True, slots=True)
 class Calling:
-    """What a top-level statement imports from modules of its project, and what each of its functions calls.
+    """What a top-level statement imports from modules of its project, and what it calls.
 
-    By the id of the function's scope; of a call to `a.b[0].c(…)` that is `a`.
+    `roots` are the names that each of its functions calls, by the id of the function's scope; of a call to
+    `a.b[0].c(…)` that is `a`. Calls, in order: of something with a name first (`passing`), of what another call of one
+    argument gives (`curried`), of what is subscripted, an attribute or a name (`named`). `held` are the names that are
+    bound to something subscripted.
     """
 
     imported: frozenset[str]
     roots: dict[int, frozenset[str]]
+    passing: tuple[CallAt, ...]
+    curried: tuple[CallAt, ...]
+    named: tuple[CallAt, ...]
+    held: frozenset[str]
 
 
 @dataclass(slots=True, eq=False)

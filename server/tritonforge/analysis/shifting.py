@@ -20,6 +20,8 @@ class Shift:
     def __init__(self, before: Sequence[int], after: Sequence[int]) -> None:
         self._before = before
         self._by = [new - old for old, new in zip(before, after, strict=True)]
+        self._seen: dict[tuple[int, int, int, int], Range] = {}
+        self._same: dict[int, tuple[Range, Range]] = {}
 
     def line(self, line: int) -> int:
         """Return where a line is now; 0, which stands for none, stays."""
@@ -27,11 +29,21 @@ class Shift:
 
     def range(self, where: Range) -> Range:
         """Return where a range is now; it lies in one statement."""
+        same = self._same.get(id(where))
+        if same is not None:
+            return same[1]
         start, end = where.start, where.end
-        by = self.line(start.line) - start.line
-        if not by:
-            return where
-        return _but(where, start=_but(start, line=start.line + by), end=_but(end, line=end.line + by))
+        # Several facts speak of one place: they share its range from here on.
+        key = start.line, start.column, end.line, end.column
+        found = self._seen.get(key)
+        if found is None:
+            by = self.line(start.line) - start.line
+            found = where
+            if by:
+                found = _but(where, start=_but(start, line=start.line + by), end=_but(end, line=end.line + by))
+            self._seen[key] = found
+        self._same[id(where)] = where, found
+        return found
 
 
 def shifted(kernel: Kernel, shift: Shift) -> Kernel:

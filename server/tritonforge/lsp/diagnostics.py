@@ -64,6 +64,8 @@ def findings_of(snapshot: Snapshot, facts: Facts, settings: Settings, only: Kern
 
 _known: OrderedDict[int, tuple[Kernel, tuple[Finding, ...]]] = OrderedDict()
 _MOST_KNOWN = 512
+_made: OrderedDict[tuple[int, bool], tuple[tuple[Finding, str, str, str], types.Diagnostic]] = OrderedDict()
+_MOST_MADE = 4096
 
 
 def _of_source(kernel: Kernel) -> tuple[Finding, ...]:
@@ -114,6 +116,21 @@ def _spec_diagnostic(problem: SpecError, snapshot: Snapshot) -> types.Diagnostic
 
 def diagnostic(one: Shown, snapshot: Snapshot) -> types.Diagnostic:
     """Turn a finding into a diagnostic. One of many lines marks its first: a whole loop underlined hides the code."""
+    finding = one.finding
+    # Of a whole file's findings a keystroke changes few, and a place depends on the text of its first line alone.
+    line = snapshot.positions.line(finding.range.start.line - 1)
+    now = finding, line, snapshot.positions.encoding, one.kernel.name
+    key = id(finding), one.stale
+    made = _made.get(key)
+    if made is None or made[0][0] is not finding or made[0][1:] != now[1:]:
+        made = _made[key] = now, _new_diagnostic(one, snapshot)
+        while len(_made) > _MOST_MADE:
+            _made.popitem(last=False)
+    _made.move_to_end(key)
+    return made[1]
+
+
+def _new_diagnostic(one: Shown, snapshot: Snapshot) -> types.Diagnostic:
     finding = one.finding
     where = finding.range
     place = (

@@ -134,7 +134,7 @@ class Documents:
             if held is None:
                 return None
             (version, positions), cells = held, None
-        content = text_hash(positions.text)
+        content = positions.content
         analysis = self._analysis(positions.text, content, file)
         return Snapshot(uri, version, positions, path_of(uri), root, file, content, analysis, cells)
 
@@ -147,7 +147,7 @@ class Documents:
         if held is None or len(held[1].text) < _LARGE or "triton" not in held[1].text or key in self.preparing:
             return None
         text = held[1].text
-        if (text_hash(text), file) in self._analyses:
+        if (held[1].content, file) in self._analyses:
             return None
         task = asyncio.create_task(self._prepare(text, file))
         self.preparing[key] = task

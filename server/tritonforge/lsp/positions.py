@@ -6,12 +6,14 @@ Lines end where the protocol says they do: `\n`, `\r\n` or `\r`, and nowhere els
 from __future__ import annotations
 
 import bisect
+import itertools
 import re
 from functools import cached_property
 
 from lsprotocol import types
 
 from tritonforge.domain.source import Edit, Position, Range
+from tritonforge.store.keys import text_hash
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _UNIT_BYTES = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
@@ -35,7 +37,14 @@ class PositionedText:
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """The offset of each line's first code point."""
-        return (0, *(end.end() for end in _LINE_END.finditer(self.text)))
+        if "\r" in self.text:
+            return (0, *(end.end() for end in _LINE_END.finditer(self.text)))
+        return tuple(itertools.accumulate([len(line) + 1 for line in self.text.split("\n")], initial=0))[:-1]
+
+    @cached_property
+    def content(self) -> str:
+        """The text's hash, as results are kept by."""
+        return text_hash(self.text)
 
     def line(self, number: int) -> str:
         """Return line `number` (from 0) without its end; empty beyond the last one."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.signals.versions import Version, version_of
@@ -93,8 +94,17 @@ def outdated(case: Case) -> Iterator[Outdated]:
     installed = version_of(case.compilation.triton) if case.compilation is not None else None
     seen: set[Api] = set()
     for use in case.kernel.apis:
-        for api in TABLE:
-            same = use.path.startswith(api.path) if api.path.endswith(".") else use.path == api.path
-            if same and use.keyword == api.keyword and api not in seen:
+        for api in _named(use.path, use.keyword):
+            if api not in seen:
                 seen.add(api)
                 yield Outdated(api, use, installed)
+
+
+@lru_cache(maxsize=1024)
+def _named(path: str, keyword: str) -> tuple[Api, ...]:
+    """Return what of the table is used: one after the other asks for the same few functions."""
+    return tuple(
+        api
+        for api in TABLE
+        if api.keyword == keyword and (path.startswith(api.path) if api.path.endswith(".") else path == api.path)
+    )
