@@ -171,9 +171,11 @@ def test_the_first_inputs_run_at_once_each_on_a_lane_of_its_own():
         return worker
 
     first, second, *rest = run(go()).compared()
-    assert [len(one.request.inputs) for one in (first, second)] == [1, 1]
+    assert [(len(one.request.inputs), one.request.again) for one in (first, second)] == [(1, False)] * 2
     assert first.start == second.start
     assert min(one.start for one in rest) >= max(first.end, second.end)
+    assert all(one.request.again for one in rest), "and once more, to run again what agrees"
+    assert [first.request.inputs[0], second.request.inputs[0]] in [list(one.request.inputs) for one in rest]
 
 
 def test_the_gpu_begins_when_the_first_inputs_agree_and_never_does_two_jobs():
@@ -224,7 +226,8 @@ def test_what_the_gpu_alone_refuses_is_said_when_the_interpreter_is_through(gpu)
     worker, verdict = run(go())
     assert verdict.replay == "00000007-g0.0"
     assert not any(one.cancelled for one in worker.compared())
-    assert sum("equal" in text for text in verdict.inputs) == sum(len(one.request.inputs) for one in worker.compared())
+    inputs = sum(len(one.request.inputs) for one in worker.compared() if one.request.again)
+    assert sum("equal" in text for text in verdict.inputs) == inputs
 
 
 LOSES = {"first": Precision(2.0**-23, 1e-7), "more": Precision(2.0**-23, 3e-7), "other": Precision(2.0**-10, 3e-7)}
@@ -324,6 +327,24 @@ def test_a_candidate_that_is_wrong_on_its_first_inputs_costs_no_more_than_these(
         assert sizes == worker.asked(), "what it allows is asked for those alone that agree so far"
 
 
+@pytest.mark.parametrize("lanes", [3, 8])
+def test_the_first_inputs_find_lanes_though_the_original_is_asked_what_takes_long(lanes):
+    async def go():
+        worker = Lanes(lanes=lanes, seconds=lambda request, _: 100.0 if request.runs == "again" else 1.0)
+        gate = gate_of(worker)
+        gate.prepare()
+        await asyncio.sleep(50)
+        assert any(one.request.runs == "again" for one in worker.running)
+        began = asyncio.get_running_loop().time()
+        check = asyncio.create_task(gate.check(CANDIDATE))
+        await asyncio.sleep(2)
+        check.cancel()
+        await gate.close()
+        return [one.start - began for one in worker.compared()[:2]]
+
+    assert run(go()) == [0, 0]
+
+
 def test_what_is_prepared_goes_on_when_a_candidate_is_refused_until_the_gate_is_closed():
     async def go():
         worker = Lanes(lambda *_: WRONG, seconds=lambda request, _: 100.0 if request.runs == "again" else 1.0)
@@ -392,23 +413,50 @@ def test_the_first_of_the_plan_that_fails_is_told_whichever_lane_is_there_first(
     assert len(found) == 1
 
 
+class Doubtful(Lanes):
+    """Runs a candidate again once it agrees on all inputs of a job: the first then fails, where it is among them."""
+
+    def result(self, request):
+        found = super().result(request)
+        if (
+            not isinstance(request, Compare)
+            or not request.again
+            or any(one.status != "equal" for one in found.outcomes)
+        ):
+            return found
+        first, *rest = found.outcomes
+        if request.inputs[0].seed == 7 and request.candidate != ORIGINAL:
+            first = replace(first, status="different", detail="another order", check="program order")
+        said = "failed: another order" if first.check else "passed"
+        return CompareResult((first, *rest), (("host computation", "passed"), ("program order", said)))
+
+
 @pytest.mark.parametrize("lanes", [1, 2, 8])
-def test_a_candidate_refused_on_its_second_input_was_not_run_again_as_far_as_is_said(lanes):
-    """On its own lane the first input agrees, and its job runs the candidate again; in one job with it, it does not."""
+def test_what_another_order_shows_of_the_first_inputs_is_told_unless_the_second_is_wrong_itself(lanes):
+    async def go(wrong):
+        return await checked(Doubtful(lambda _, call: WRONG if call.seed == wrong else EQUAL, lanes))
 
-    def answer(_, call):
-        return WRONG if call.seed == 8 else EQUAL
+    second, order = run(go(8)), run(go(20))
+    assert second.replay == "00000007-c0.1"
+    assert second.checks["program order"] == "skipped: refused before"
+    assert order.replay == "00000007-c0.0"
+    assert order.checks["program order"] == "failed: another order"
+    assert (len(second.inputs), len(order.inputs)) == (2, 2)
 
+
+@pytest.mark.parametrize("lanes", [1, 2, 8])
+@pytest.mark.parametrize("wrong", [9, 20])
+def test_of_what_fails_after_the_first_inputs_it_is_said_that_these_were_run_again(lanes, wrong):
     class Again(Lanes):
         def result(self, request):
             found = super().result(request)
-            if isinstance(request, Compare) and all(one.status == "equal" for one in found.outcomes):
-                return replace(found, checks=(("host computation", "passed"), ("program order", "passed")))
-            return found
+            agreed = isinstance(request, Compare) and all(one.status == "equal" for one in found.outcomes)
+            return replace(found, checks=(("program order", "passed"),)) if agreed and request.again else found
 
     async def go():
-        return await checked(Again(answer, lanes))
+        return await checked(Again(lambda _, call: WRONG if call.seed == wrong else EQUAL, lanes))
 
     verdict = run(go())
-    assert verdict.replay == "00000007-c0.1"
-    assert verdict.checks["program order"] == "skipped: refused before"
+    assert verdict.replay == f"00000007-c0.{wrong - 7}"
+    assert verdict.checks["program order"] == "passed"
+    assert len(verdict.inputs) == wrong - 6

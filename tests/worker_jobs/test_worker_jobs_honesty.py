@@ -254,6 +254,13 @@ def test_a_result_that_is_right_when_programs_run_in_order_is_refused(compare):
     assert "the order in which programs run" in refused(compare(plain, ticket), "program order")
 
 
+def test_what_is_only_wanted_quickly_is_not_run_again(interpret_lane, written):
+    plain, ticket = (written(TICKET.replace("{ticket}", said)) for said in ("False", "True"))
+    result = interpret_lane.do(Compare(plain, ticket, (call(tensor(300)),), again=False))
+    assert [one.status for one in result.outcomes] == ["equal"]
+    assert dict(result.checks).keys() == {"host computation", "write conflicts"}
+
+
 def test_an_original_that_depends_on_the_order_is_noted(compare):
     ticket = TICKET.replace("{ticket}", "True")
     result = passed(compare(ticket, ticket + "\n"))

@@ -267,6 +267,8 @@ class Compare(Request[CompareResult]):
     runs: Runs = "both"
     """`once`: only the original, and what it can do comes out `equal`; `again`: the original twice, to see whether it
     repeats its own results."""
+    again: bool = True
+    """Whether a candidate that agrees on all inputs is run again on some, in other orders and with other values."""
     lane: ClassVar[Lane] = "interpret"
     result: ClassVar[type] = CompareResult
 

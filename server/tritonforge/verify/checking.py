@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.messages import Program
+from tritonforge.domain.messages import Precision, Program
 from tritonforge.jobs import JobError
 from tritonforge.verify.comparing import Comparer, Ran, keep
 from tritonforge.verify.directly import Directly
@@ -26,15 +26,13 @@ from tritonforge.verify.precision import lower_precision
 from tritonforge.verify.reaching import unreached_sentence
 from tritonforge.verify.replaying import Place
 from tritonforge.verify.resizing import describe
-from tritonforge.verify.sharing import FEW_LANES, Planned
+from tritonforge.verify.sharing import FEW_LANES, FIRST, Planned
 from tritonforge.verify.tails import crosses_every_size
 from tritonforge.verify.texts import broken, without_masks
 from tritonforge.verify.together import Once, ended
 
 LEAST_INPUTS = 2
 """A candidate passes only when at least this many inputs of each call could be compared."""
-FIRST = 2
-"""Inputs that run before the others are spread over lanes: most wrong candidates fail on these."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,8 @@ class Checking:
     """What runs on the GPU, for each call with which that was begun."""
     _launching: asyncio.Task[None] | None = None
     _growing: asyncio.Task[str] | None = None
+    _told: Precision | None = None
+    """The original's precision as the first of a call's inputs told it, until they are run with the others."""
     _compiling: list[asyncio.Task[None]] = field(default_factory=list)
     """What of the original is compiled for the GPU before it is known that it will be asked there."""
 
@@ -241,23 +241,22 @@ class Checking:
     async def _through_host(self, number: int) -> None:
         # Most that is wrong fails on the first inputs: only what does not is worth asking the original what it allows.
         usual = await self._through(number, await self.originals.first_inputs(number, self.tile or 64))
-        if self._many_lanes and self.evidence.on_device:
-            there = surely_on_device(usual, self.originals.calls[number], self.evidence.seed)
-            self._compiling.append(asyncio.create_task(self.originals.compile_ahead(there)))
-        self._keep(await self.comparer.first(self.evidence.fresh(usual)[:FIRST]))
+        first = self.evidence.fresh(usual)[:FIRST]
+        if not self._many_lanes:
+            self._keep(await self.comparer.run(first, first=len(first)))
+        elif await self._fails_quickly(number, usual, first):
+            return
         if self.evidence.over:
             return
-        if self._many_lanes:
-            # It stays within its buffers there, so that it may run on the GPU beside what is still to be interpreted.
-            self._begin(number)
+        left = len(self.evidence.fresh(first))
         if self.originals.knows_inputs(number, self.tile or 64, self._literals):
             plan = await self._plan(number)
-            ran = await self.comparer.run(self.evidence.fresh(plan.planned))
+            ran = await self.comparer.run(self.evidence.fresh(plan.planned), first=left)
             self._keep(ran)
             if ran.failing is None or ran.failing.index >= len(usual):
                 self._noted(plan)
         elif self._many_lanes:
-            await self._while_asking(number, usual)
+            await self._while_asking(number, usual, left)
         else:
             await self._compare(usual)
             if not self.evidence.over:
@@ -265,15 +264,31 @@ class Checking:
         if not self.evidence.over:
             await self._after_host(number)
 
+    async def _fails_quickly(self, number: int, usual: Sequence[Planned], first: Sequence[Planned]) -> bool:
+        """Tell whether the candidate fails on its first inputs; if not, begin with what runs beside the others."""
+        if self.evidence.on_device:
+            there = surely_on_device(usual, self.originals.calls[number], self.evidence.seed)
+            self._compiling.append(asyncio.create_task(self.originals.compile_ahead(there)))
+        ran = await self.comparer.quickly(first)
+        if ran.failing is not None:
+            self._keep(ran)
+            return True
+        # What leads a job tells the original's precision, and these are one job when they run once more.
+        self._told = ran.tried[0].outcome.precision if ran.tried else None
+        # It stays within its buffers there, so that it may run on the GPU beside what is still to be interpreted.
+        self._begin(number)
+        return False
+
     async def _after_host(self, number: int) -> None:
         if not self.originals.on_device:
             self._need_enough((await self._plan(number)).planned)
         self._begin(number)
 
-    async def _while_asking(self, number: int, usual: Sequence[Planned]) -> None:
+    async def _while_asking(self, number: int, usual: Sequence[Planned], first: int) -> None:
         """Run the usual inputs on some lanes while the original is asked about others, then these."""
         lanes = self.comparer.lanes
-        early = asyncio.ensure_future(self.comparer.run(self.evidence.fresh(usual), lanes=max(1, lanes - lanes // 2)))
+        half = max(1, lanes - lanes // 2)
+        early = asyncio.ensure_future(self.comparer.run(self.evidence.fresh(usual), lanes=half, first=first))
         later = asyncio.ensure_future(self._run_others(number, usual))
         try:
             self._keep(await early)
@@ -330,7 +345,7 @@ class Checking:
     async def _run_on_device(self, number: int) -> OnDevice:
         """Run what a call runs on the GPU, with what the interpreter told of the original's precision by then."""
         there = self.evidence.fresh(self._for_device((await self._plan(number)).planned, number))
-        precision = self.evidence.precision
+        precision = self.evidence.precision or self._told
         return OnDevice(await self.comparer.run(there, precision), precision)
 
     async def _on_device(self, number: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -86,12 +86,20 @@ class Comparer:
         """On how many lanes inputs run side by side."""
         return lanes_of(self.worker.hello.lanes, on_device=self.on_device)
 
-    async def first(self, planned: Sequence[Planned]) -> Ran:
-        """Run the few inputs that most wrong candidates fail on, each on a lane of its own where there are several."""
-        return await self._spread([[one] for one in planned] if self.lanes > 1 else [planned])
+    async def quickly(self, planned: Sequence[Planned]) -> Ran:
+        """Run the few inputs that most wrong candidates fail on at once, each on a lane of its own.
+
+        What agrees is not run again, as it is by `run`, so that these have to be run once more with the others.
+        """
+        return await self._spread([[one] for one in planned], again=False)
 
     async def run(
-        self, planned: Sequence[Planned], precision: Precision | None = None, *, lanes: int | None = None
+        self,
+        planned: Sequence[Planned],
+        precision: Precision | None = None,
+        *,
+        lanes: int | None = None,
+        first: int = 0,
     ) -> Ran:
         """Run inputs of one kind, in their order, and return what happened up to the first that the candidate fails on.
 
@@ -99,17 +107,22 @@ class Comparer:
             planned: the inputs.
             precision: the original's, as interpreted runs told it, for inputs that run on the GPU.
             lanes: on how many lanes at most; None: on all.
+            first: so many of them, the first, are one job.
 
         Raises:
             JobError: when the job fails, for a fault of either side.
         """
         if planned and planned[0].place.where == "device":
             return await self._run_on_device(planned, precision)
-        return await self._spread(shares(planned, lanes or self.lanes))
+        others = max(1, (lanes or self.lanes) - (1 if first else 0))
+        return await self._spread([planned[:first], *shares(planned[first:], others)], leads=first > 0)
 
-    async def _spread(self, jobs: Sequence[Sequence[Planned]]) -> Ran:
-        """Run jobs side by side; where one fails, those that may fail at an earlier place are waited for."""
-        first = {asyncio.ensure_future(self._run(job)): job[0].place for job in jobs if job}
+    async def _spread(self, jobs: Sequence[Sequence[Planned]], *, again: bool = True, leads: bool = False) -> Ran:
+        """Run jobs side by side; where one fails, those that may fail at an earlier place are waited for.
+
+        `leads`: the first job goes before the others as far as is said.
+        """
+        first = {asyncio.ensure_future(self._run(job, again=again)): job[0].place for job in jobs if job}
         left = set(first)
         found: dict[Place, Ran] = {}
         failing: Place | None = None
@@ -124,7 +137,8 @@ class Comparer:
                 left = {task for task in left if failing is None or first[task] < failing}
         finally:
             await ended(first)
-        return _up_to(failing, [found[place] for place in sorted(found)])
+        lead = jobs[0][0].place if leads else None
+        return _up_to(failing, {place: found[place] for place in sorted(found)}, lead)
 
     async def _run_on_device(self, planned: Sequence[Planned], precision: Precision | None) -> Ran:
         request = CompareOnDevice(
@@ -145,7 +159,7 @@ class Comparer:
             for program, known in ((self.original, self.ahead), (self.candidate, mine))
         )
 
-    async def _run(self, planned: Sequence[Planned]) -> Ran:
+    async def _run(self, planned: Sequence[Planned], *, again: bool) -> Ran:
         if not planned:
             return Ran()
         direct = planned[0].place.where == "direct"
@@ -157,6 +171,7 @@ class Comparer:
             candidate_inputs=tuple(one.candidate_call for one in planned if one.candidate_call is not None),
             # A reference takes what the host function takes, which a kernel does not.
             reference=None if direct else self.reference,
+            again=again,
         )
         return _ran(planned, await self.worker.run(request))
 
@@ -199,19 +214,23 @@ def keep(evidence: Evidence, ran: Ran) -> None:
     evidence.coverage = joined((*evidence.coverage, *ran.coverage))
 
 
-def _up_to(failing: Place | None, runs: Sequence[Ran]) -> Ran:
-    """Put together what several jobs saw, up to the place that is told, as one job that ends there sees it."""
+def _up_to(failing: Place | None, runs: Mapping[Place, Ran], lead: Place | None) -> Ran:
+    """Put together what several jobs saw, up to the place that is told, as one job that ends there sees it.
+
+    `runs`: by the first place of each job; that of `lead` was over before the others began, as far as is said.
+    """
     whole = Ran()
-    for one in runs:
-        if failing is None or one.failing == failing:
+    for first, one in runs.items():
+        if failing is None or one.failing == failing or (first == lead and one.failing is None):
             whole.add(one)
-        elif one.failing is None and one.tried and one.tried[0].place < failing:
-            whole.add(replace(one, checks=[check for check in one.checks if check[0] not in _OF_RUNS_AGAIN]))
-        else:  # it has been there sooner by chance, or says of its checks what the one that is told may not
-            whole.tried += one.tried
-    whole.tried = sorted(
-        (one for one in whole.tried if failing is None or not failing < one.place), key=lambda one: one.place
-    )
+            continue
+        before = [tried for tried in one.tried if tried.place < failing]
+        if before and one.failing is None:
+            checks = [check for check in one.checks if check[0] not in _OF_RUNS_AGAIN]
+            whole.add(replace(one, tried=before, checks=checks))
+        else:  # it was there sooner by chance, or says of its checks what the one that is told may not
+            whole.tried += before
+    whole.tried.sort(key=lambda one: one.place)
     return whole
 
 

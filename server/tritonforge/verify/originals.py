@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from tritonforge.domain.errors import TargetUnreachable
@@ -32,7 +32,7 @@ from tritonforge.verify.inputs import Groups, Variation, find_groups, variations
 from tritonforge.verify.launched import Launched, launched
 from tritonforge.verify.literals import Literal
 from tritonforge.verify.reaching import Reached, reaching
-from tritonforge.verify.sharing import MOST, lanes_of
+from tritonforge.verify.sharing import FEW_LANES, FIRST, MOST, lanes_of
 from tritonforge.verify.signature import parameters_of
 from tritonforge.verify.together import Once, all_of, ended
 
@@ -278,6 +278,12 @@ class Originals:
         """Run the original twice on each call."""
         return await self._interpreted(calls, "again")
 
+    @cached_property
+    def _room(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Bounds what is asked at once, so that a candidate's first inputs find lanes: no job ends for them."""
+        lanes = self.worker.hello.lanes
+        return asyncio.Semaphore(max(1, lanes - FIRST)) if lanes > FEW_LANES else contextlib.nullcontext()
+
     async def _interpreted(
         self, calls: Sequence[Call], runs: Runs, limits: Limits | None = None
     ) -> Sequence[InputOutcome]:
@@ -287,7 +293,8 @@ class Originals:
 
         async def run(share: Sequence[Call]) -> Sequence[InputOutcome]:
             request = Compare(self.program, self.program, tuple(share), self.tolerance, stop_at_first=False, runs=runs)
-            return (await self.worker.run(request, limits=limits, priority=_AFTER_CANDIDATES)).outcomes
+            async with self._room:
+                return (await self.worker.run(request, limits=limits, priority=_AFTER_CANDIDATES)).outcomes
 
         found = await all_of(run(calls[job::jobs]) for job in range(jobs))
         outcomes = [found[at % jobs][at // jobs] for at in range(len(calls))]

@@ -12,6 +12,8 @@ from tritonforge.verify.replaying import Place
 
 MOST = 24
 """Inputs of one job, whose time is limited."""
+FIRST = 2
+"""Inputs that run before the others are shared over lanes: most wrong candidates fail on these."""
 FEW_LANES = 2
 """With no more lanes than these, whatever runs beside a candidate's inputs holds them up."""
 _HEAVY = 4.0

@@ -57,7 +57,8 @@ def compare(request: Compare | CompareOnDevice, context: JobContext, where: Wher
         JobFailed: `unsupported`, when an input cannot be rebuilt; what a device reports as `cuda-error`.
     """
     outcomes: list[InputOutcome] = []
-    audit = Audit(request, None if where.further is None else functools.partial(where.further, where=where))
+    further = where.further if not isinstance(request, Compare) or request.again else None
+    audit = Audit(request, None if further is None else functools.partial(further, where=where))
     given = (request.candidate_inputs if isinstance(request, Compare) else ()) or request.inputs
     runs: Runs = request.runs if isinstance(request, Compare) else "both"
     held = _Held()
