@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 KERNEL = """
@@ -84,6 +85,15 @@ def test_a_byte_that_does_not_decode_is_said_once(workspace):
         (["profile", "-o", "", "--", "true"], "-o names no file. Name one, or leave -o out."),
         (["analyze", "kernels.py", "--launch", ""], "--launch names no launch. Give the id of one, or auto."),
         (["analyze", "kernels.py", "--select", "TF9x"], "--select: 'TF9x' is no rule's code. Did you mean TF900?"),
+        (
+            ["analyze", "kernels.py", "--select", ","],
+            "--select names no rule. Write codes with commas between them: TF203,TF5.",
+        ),
+        (["anlyze", "kernels.py"], "No such command 'anlyze'. Did you mean 'analyze'? See 'tritonforge --help'."),
+        (
+            ["optimize", "kernels.py", "--budget", "x"],
+            "Invalid value for '--budget': 'x' is no number. See 'tritonforge optimize --help'.",
+        ),
         (["profile", "a.py", "b.py"], "Got unexpected extra argument (b.py). See 'tritonforge profile --help'."),
     ],
 )
@@ -91,6 +101,28 @@ def test_small_mistakes_get_a_whole_sentence(workspace, arguments, sentence):
     done = tritonforge(*arguments, cwd=workspace)
     says(done, 2)
     assert done.stderr == f"tritonforge: {sentence}\n"
+
+
+probes = {}
+
+
+@pytest.mark.parametrize(("arguments", "shown"), [
+    (["verify", "k.py", "--verbose"], True), (["--verbose", "verify", "k.py"], True), (["verify", "k.py"], False),
+    (["trace", "--", "pytest", "--verbose"], False),
+])  # fmt: skip
+def test_verbose_is_understood_behind_a_command_and_not_taken_from_the_program_after_it(arguments, shown, monkeypatch):
+    from tritonforge.cli import main, running
+
+    seen = []
+    for name in ("verify", "trace"):
+        command = main.cli.get_command(None, name)
+        parameters = [one for one in command.params if one.name == "verbose"]
+        probe = click.Command(name, params=[*parameters, click.Argument(["rest"], nargs=-1)],
+                              callback=lambda rest: seen.append(running.is_verbose()))  # fmt: skip
+        monkeypatch.setitem(probes, name, probe)
+    monkeypatch.setattr(type(main.cli), "get_command", lambda _self, _ctx, name: probes[name])
+    main.run(arguments)
+    assert seen == [shown]
 
 
 def test_a_kernel_for_which_no_launch_is_known(workspace):

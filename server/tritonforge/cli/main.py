@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import traceback
@@ -20,6 +21,9 @@ Exit codes: 0 fine; 1 the answer is no (findings at or above --fail-on,
 a refused candidate, a regression, a failed doctor check); 2 wrong usage or
 unreadable input; 3 target unreachable; 4 no launch known for a kernel that
 was named; 70 a bug; 130 interrupted."""
+
+_NUMBER = re.compile(r"is not a valid (float|integer)(?: range)?")
+_NUMBERS = {"float": "is no number", "integer": "is no whole number"}
 
 
 @click.group(
@@ -59,7 +63,7 @@ def run(arguments: list[str]) -> int:
         return 2
     except click.ClickException as error:
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "tritonforge"
-        sentence = error.format_message().rstrip()
+        sentence = _NUMBER.sub(lambda found: _NUMBERS[found[1]], error.format_message().rstrip())
         sentence += "" if sentence.endswith((".", "?", "!")) else "."
         _say(f"{sentence} See '{command} --help'.", verbose=False)
         return 2

@@ -126,6 +126,8 @@ def rule_codes(text: str, option: str) -> tuple[str, ...]:
         UsageError: for one that is no rule's.
     """
     codes = tuple(code.strip() for code in text.split(",") if code.strip())
+    if not codes:
+        raise UsageError(f"{option} names no rule.", "Write codes with commas between them: TF203,TF5.")
     for code in codes:
         wrong = wrong_code(code)
         if wrong is not None:
