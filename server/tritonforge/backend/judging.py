@@ -13,6 +13,7 @@ from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Call, Launch
 from tritonforge.domain.source import apply_edits
 from tritonforge.jobs.session import Session
+from tritonforge.report.wording import compile_error
 from tritonforge.rewrite.protocol import Refusal
 from tritonforge.rewrite.rules.autotuned import autotuned
 from tritonforge.rewrite.rules.launch_parameters import NAME
@@ -38,7 +39,7 @@ async def judge(session: Session, subject: Subject, version: Version) -> Verdict
     )
     before = await gate.launched()
     if before.error:
-        raise UsageError(f"The original does not compile for {session.arch}: {before.error}")
+        raise UsageError(f"The original does not compile for {session.arch}: {compile_error(before.error)}")
     text = _in_place_of(version, kernel, subject.calls)
     trialled = await gate.check(subject.program(text), candidate_kernel=version.kernel)
     return await gate.sanitised(subject.program(text), trialled.verdict)

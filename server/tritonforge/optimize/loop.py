@@ -22,6 +22,7 @@ from tritonforge.optimize.search import ORIGINAL_S, Attempt, BudgetSpent, Search
 from tritonforge.optimize.steps import gate_of, time_side_by_side
 from tritonforge.optimize.thinking import Thinking
 from tritonforge.profiling.measuring import SEARCH_SAMPLES, Samples
+from tritonforge.report.wording import compile_error
 from tritonforge.rewrite import Engine, Thinker
 from tritonforge.rewrite.rules.autotune_entry import config_first
 from tritonforge.store import Store
@@ -194,7 +195,9 @@ async def compile_original(search: Search) -> None:
     require_launches(assessed, subject.kernel, subject.calls)
     search.baseline = original = Attempt(Candidate("original", (), ()), subject.text, assessed)
     if original.compile_error:
-        raise UsageError(f"{subject.kernel.name} does not compile for {search.session.arch}: {original.compile_error}")
+        raise UsageError(
+            f"{subject.kernel.name} does not compile for {search.session.arch}: {compile_error(original.compile_error)}"
+        )
 
 
 async def time_original(search: Search) -> str:

@@ -89,6 +89,7 @@ async def _verify(
 ) -> int:
     from tritonforge.report.json_verify import verify_json
     from tritonforge.report.text_verify import verify_text
+    from tritonforge.report.wording import compile_error
 
     _again(replay)  # a wrong id is told before anything is started
     file = _reference_file(reference)
@@ -106,7 +107,7 @@ async def _verify(
             gate = _gate(subject, session, _again(replay), file)
             before = await gate.launched()
             if before.error:
-                raise UsageError(f"The original does not compile for {session.arch}: {before.error}")
+                raise UsageError(f"The original does not compile for {session.arch}: {compile_error(before.error)}")
             trialled = await gate.check(subject.program(text), candidate_kernel=other)
             verdict = await gate.sanitised(subject.program(text), trialled.verdict)
             verdict = _naming(verdict, original.analysis.file, candidate.analysis.file)
