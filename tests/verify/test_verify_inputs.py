@@ -119,6 +119,14 @@ def test_where_one_size_must_stay_the_others_change():
     assert {v.call.arguments[0].shape[0] for v in variations(call, found, tile=32, seed=1)} == {2048}
 
 
+def test_two_sizes_that_are_bound_to_each_other_stay_as_they_are_and_the_others_get_small():
+    """A rotary embedding: half of the width is the width of its tables, and their length that of a sequence."""
+    call = Call("c", "k.py", "f", (tensor(4096, 32, 128), tensor(4096, 64)))
+    found = asyncio.run(find_groups(call, original(lambda x, t: x.shape[2] == 128 and t.shape[1] == 64)))
+    sizes = sorted(group[0].size for group in found.groups)
+    assert sizes == [32, 4096]
+
+
 def test_when_the_original_takes_no_other_size_it_is_tried_as_recorded():
     call = Call("", "m.py", "f", (tensor(4096),))
     found = asyncio.run(find_groups(call, original(lambda x: x.shape == (4096,))))

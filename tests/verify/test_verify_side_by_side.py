@@ -271,6 +271,61 @@ def test_what_agrees_on_the_gpu_still_does_where_the_original_loses_more_but_not
     assert len(worker.compared(CompareOnDevice)) == times
 
 
+def test_what_differs_on_the_gpu_beside_the_interpreter_is_explained_only_when_that_is_through():
+    def answer(request, _):
+        return EQUAL if isinstance(request, Compare) or request.thorough else WRONG
+
+    async def go():
+        worker = Lanes(answer)
+        return worker, await checked(worker, on_device=True, arch="sm_90")
+
+    worker, verdict = run(go())
+    assert verdict.accepted
+    beside, after = worker.compared(CompareOnDevice)
+    assert (beside.request.thorough, after.request.thorough) == (False, True)
+    assert beside.start < max(one.end for one in worker.compared()) <= after.start
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_an_input_on_which_the_original_leaves_its_buffers_says_nothing_on_the_gpu(breaks):
+    outside = replace(EQUAL, status="original-failed", detail="it reads outside", out_of_bounds=True)
+
+    def answer(request, call):
+        if size(call) != 1:
+            return EQUAL
+        return WRONG if isinstance(request, CompareOnDevice) else outside
+
+    class Breaking(Lanes):
+        def result(self, request):
+            if breaks and isinstance(request, CompareOnDevice) and any(size(call) == 1 for call in request.inputs):
+                raise JobError(Failure("cuda-error", "an illegal memory access"))
+            return super().result(request)
+
+    async def go():
+        worker = Breaking(answer)
+        return worker, await checked(worker, on_device=True, arch="sm_90")
+
+    worker, verdict = run(go())
+    assert verdict.accepted, verdict.reason
+    beside, after = worker.compared(CompareOnDevice)
+    assert {size(call) for call in beside.request.inputs} - {size(call) for call in after.request.inputs} == {1}
+
+
+def test_a_further_candidate_is_judged_on_the_gpu_by_what_is_known_of_the_original():
+    def answer(_, call):
+        return replace(EQUAL, precision=LOSES["more"] if size(call) == 1 else LOSES["first"])
+
+    async def go():
+        worker = Lanes(answer)
+        gate = gate_of(worker, on_device=True, arch="sm_90")
+        for _ in range(2):
+            assert (await gate.check(CANDIDATE)).verdict.accepted
+        return worker
+
+    told = [one.request.precision for one in run(go()).compared(CompareOnDevice)]
+    assert told == [LOSES["first"], LOSES["more"]]
+
+
 def test_the_original_is_asked_beside_the_candidates_compilation_and_nothing_twice():
     async def go():
         worker = Lanes()

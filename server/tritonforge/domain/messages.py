@@ -285,6 +285,8 @@ class CompareOnDevice(Request[CompareResult]):
     reference: Reference | None = None
     precision: Precision | None = None
     """The original's as the interpreter told it, of several the one that lost most; unknown, it is taken to be good."""
+    thorough: bool = True
+    """Whether all is tried that may still explain a difference; at full size that takes long."""
     lane: ClassVar[Lane] = "device"
     result: ClassVar[type] = CompareResult
     measures: ClassVar[bool] = False

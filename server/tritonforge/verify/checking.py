@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 from tritonforge.domain.kernel import Kernel
@@ -17,10 +17,10 @@ from tritonforge.verify.directly import Directly
 from tritonforge.verify.growing import alike, changes_hosts, launched_for, may_stay_behind, same_grids, stays_behind
 from tritonforge.verify.honesty import covered, never_ran
 from tritonforge.verify.inputs import Variation
-from tritonforge.verify.judgement import PASSED, Evidence
+from tritonforge.verify.judgement import PASSED, Evidence, worst
 from tritonforge.verify.launched import Launched, launched
 from tritonforge.verify.literals import Literal, new_literals
-from tritonforge.verify.on_device import OnDevice, for_device, surely_on_device
+from tritonforge.verify.on_device import OnDevice, beyond_bounds, for_device, surely_on_device
 from tritonforge.verify.originals import Originals
 from tritonforge.verify.precision import lower_precision
 from tritonforge.verify.reaching import unreached_sentence
@@ -345,16 +345,21 @@ class Checking:
     async def _run_on_device(self, number: int) -> OnDevice:
         """Run what a call runs on the GPU, with what the interpreter told of the original's precision by then."""
         there = self.evidence.fresh(self._for_device((await self._plan(number)).planned, number))
-        precision = self.evidence.precision or self._told
-        return OnDevice(await self.comparer.run(there, precision), precision)
+        precision = worst(self.evidence.precision or self._told, self.originals.precision)
+        return OnDevice(await self.comparer.run(there, precision, thorough=False), precision)
 
     async def _on_device(self, number: int) -> None:
         self._begin(number)
-        early = await self._there[number]
         planned = (await self._plan(number)).planned
-        there = self._for_device(planned, number)
-        if early.stands(self.evidence.precision):
-            self._keep(early.ran)
+        beyond = beyond_bounds(self.evidence, number)
+        early: OnDevice | None = None
+        # Beyond its bounds even the original may break the GPU's context.
+        with contextlib.suppress(*([JobError] if beyond else [])):
+            early = await self._there[number]
+        there = [one for one in self._for_device(planned, number) if one.place.index not in beyond]
+        self.originals.note_precision(self.evidence.precision)
+        if early is not None and early.stands(self.evidence.precision):
+            self._keep(replace(early.ran, tried=[one for one in early.ran.tried if one.place.index not in beyond]))
         else:
             await self._compare(there)
         self._need_enough([*planned, *there])

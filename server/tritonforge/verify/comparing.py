@@ -100,6 +100,7 @@ class Comparer:
         *,
         lanes: int | None = None,
         first: int = 0,
+        thorough: bool = True,
     ) -> Ran:
         """Run inputs of one kind, in their order, and return what happened up to the first that the candidate fails on.
 
@@ -108,12 +109,13 @@ class Comparer:
             precision: the original's, as interpreted runs told it, for inputs that run on the GPU.
             lanes: on how many lanes at most; None: on all.
             first: so many of them, the first, are one job.
+            thorough: for inputs that run on the GPU, as in `CompareOnDevice`.
 
         Raises:
             JobError: when the job fails, for a fault of either side.
         """
         if planned and planned[0].place.where == "device":
-            return await self._run_on_device(planned, precision)
+            return await self._run_on_device(planned, precision, thorough=thorough)
         others = max(1, (lanes or self.lanes) - (1 if first else 0))
         return await self._spread([planned[:first], *shares(planned[first:], others)], leads=first > 0)
 
@@ -140,7 +142,7 @@ class Comparer:
         lead = jobs[0][0].place if leads else None
         return _up_to(failing, {place: found[place] for place in sorted(found)}, lead)
 
-    async def _run_on_device(self, planned: Sequence[Planned], precision: Precision | None) -> Ran:
+    async def _run_on_device(self, planned: Sequence[Planned], precision: Precision | None, *, thorough: bool) -> Ran:
         request = CompareOnDevice(
             self.original,
             self.candidate,
@@ -148,6 +150,7 @@ class Comparer:
             self.tolerance,
             reference=self.reference,
             precision=precision,
+            thorough=thorough,
         )
         await self._compile_ahead([one.variation.call for one in planned])
         return _ran(planned, await self.worker.run(request, limits=DEVICE))

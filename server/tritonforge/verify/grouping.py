@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 from tritonforge.domain.launch import Call, Scalar, Tensor, Value
 from tritonforge.domain.messages import InputOutcome
@@ -31,6 +32,8 @@ _FEW = 2
 _LESS = 0.7
 """Of the operations, what fewer samples have to save to be worth it."""
 _MOST_ELEMENTS = 1 << 21
+_MOST_KEPT = 2
+_MOST_TRIALS = 10
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,11 @@ async def find_groups(call: Call, self_check: SelfCheck) -> Groups:
     first, second = await self_check([resize(call, base, seed=1), resize(call, equal, seed=1)])
     if first.status == "original-failed":
         if second.status == "original-failed":
-            some = await _resizable(call, tied, self_check)
-            return Groups(some, "" if some else f"the original fails on smaller sizes ({second.detail})")
+            some, operations = await _resizable(call, tied, self_check)
+            if not some:
+                return Groups((), f"the original fails on smaller sizes ({second.detail})")
+            least, each = await _least(call, some, self_check)
+            return Groups(some, operations=operations, least=least, each=each)
         return Groups((found,))
     operations = min(one.operations for one in (first, second) if one.status != "original-failed")
     groups = tied if len(found) > _MAX_PLACES else await _split(call, tied, base, self_check)
@@ -129,15 +135,22 @@ async def find_groups(call: Call, self_check: SelfCheck) -> Groups:
 
 async def _resizable(
     call: Call, tied: tuple[tuple[Place, ...], ...], self_check: SelfCheck
-) -> tuple[tuple[Place, ...], ...]:
-    """Return the sizes that can be small where all of them together cannot: one of them is kept as it was recorded."""
-    if len(tied) < 2 or sum(tensor.elements for tensor in all_tensors(call)) > _MOST_ELEMENTS:
-        return ()
-    rests = [tuple(group for group in tied if group is not kept) for kept in tied]
-    trials = [{place: BASE + 8 * i for i, group in enumerate(rest) for place in group} for rest in rests]
-    outcomes = await self_check([resize(call, sizes, seed=1) for sizes in trials])
-    worked = (rest for rest, one in zip(rests, outcomes, strict=False) if one.status != "original-failed")
-    return next(worked, ())
+) -> tuple[tuple[tuple[Place, ...], ...], int]:
+    """Return the sizes that can be small where all of them together cannot, and how many operations that run took.
+
+    As few as possible stay as recorded. One may be bound to a number that is no size, or two to each other, as a width
+    to its half.
+    """
+    for count in range(1, min(_MOST_KEPT, len(tied) - 1) + 1):
+        rests = [tuple(group for group in tied if group not in kept) for kept in combinations(tied, count)]
+        sizes = [{place: BASE + 8 * i for i, group in enumerate(rest) for place in group} for rest in rests]
+        every = [(rest, resize(call, one, seed=1)) for rest, one in zip(rests, sizes, strict=True)]
+        trials = [(rest, one) for rest, one in every if sum(t.elements for t in all_tensors(one)) <= _MOST_ELEMENTS]
+        outcomes = await self_check([one for _, one in trials[:_MOST_TRIALS]])
+        for (rest, _), outcome in zip(trials, outcomes, strict=False):
+            if outcome.status != "original-failed":
+                return rest, outcome.operations
+    return (), 0
 
 
 async def lightened(call: Call, groups: Groups, self_check: SelfCheck) -> tuple[Call, Groups]:

@@ -112,13 +112,17 @@ class Evidence:
     @property
     def precision(self) -> Precision | None:
         """The original's precision as interpreted runs told it: of several, that of the run which lost most."""
-        told = [one.outcome.precision for one in self.tried if one.outcome.precision is not None]
-        return max(told, key=lambda one: one.lost, default=None)
+        return worst(*(one.outcome.precision for one in self.tried))
 
     @property
     def over(self) -> bool:
         """Whether the candidate is refused already."""
         return bool(self.refused) or any(one.failed for one in self.tried)
+
+
+def worst(*told: Precision | None) -> Precision | None:
+    """Return the precision of the run that lost most, of those that told any; the first of several alike."""
+    return max((one for one in told if one is not None), key=lambda one: one.lost, default=None)
 
 
 def refusal(reason: str, *, replay: str = "") -> Trialled:

@@ -11,6 +11,7 @@ from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import Precision
 from tritonforge.verify.comparing import Ran
 from tritonforge.verify.inputs import Variation
+from tritonforge.verify.judgement import Evidence
 from tritonforge.verify.replaying import Place
 from tritonforge.verify.sharing import Planned
 
@@ -22,21 +23,39 @@ _FIRST_ON_DEVICE = 8
 
 @dataclass(frozen=True)
 class OnDevice:
-    """What happened on the GPU, judged by what was known of the original's precision by then."""
+    """What happened on the GPU beside the interpreter, judged by what was known of the original's precision by then.
+
+    A difference is only said to be one: whether it is explained by what is known at the end is asked anew.
+    """
 
     ran: Ran
     precision: Precision | None
 
     def stands(self, precision: Precision | None) -> bool:
-        """Tell whether the same would have been seen, had `precision` been known.
+        """Tell whether the candidate agrees as well, now that `precision` is known.
 
         An original that loses more allows a candidate more: what agreed still does.
         """
+        if self.ran.failing is not None:
+            return False
         if precision == self.precision:
             return True
-        if precision is None or self.precision is None or self.ran.failing is not None:
+        if precision is None or self.precision is None:
             return False
         return precision.eps == self.precision.eps and precision.lost >= self.precision.lost
+
+
+def beyond_bounds(evidence: Evidence, number: int) -> frozenset[int]:
+    """Return which inputs of a call the original leaves its buffers on, as the interpreter has seen.
+
+    On a GPU it reads there whatever lies beside them, which says nothing of a candidate.
+    """
+    return frozenset(
+        one.place.index
+        for one in evidence.tried
+        if one.place.where == "call" and one.place.call == number and one.outcome.status == "original-failed"
+        if one.outcome.out_of_bounds
+    )
 
 
 def for_device(planned: Sequence[Planned], number: int, call: Call, seed: int) -> list[Planned]:

@@ -18,6 +18,7 @@ from tritonforge.domain.messages import (
     InputOutcome,
     Limits,
     LookAtGpu,
+    Precision,
     Program,
     Runs,
     Tolerance,
@@ -29,6 +30,7 @@ from tritonforge.verify.costly import TOO_MUCH, costly
 from tritonforge.verify.grouping import lightened
 from tritonforge.verify.growing import Larger, larger, launched_for
 from tritonforge.verify.inputs import Groups, Variation, find_groups, variations
+from tritonforge.verify.judgement import worst
 from tritonforge.verify.launched import Launched, launched
 from tritonforge.verify.literals import Literal
 from tritonforge.verify.reaching import Reached, reaching
@@ -67,6 +69,8 @@ class Originals:
     kernel: Kernel | None = None
     grid: frozenset[int] = frozenset()
     on_device: bool = False
+    precision: Precision | None = None
+    """What runs of it for other candidates have told, of several the one that lost most."""
     ahead: Once[object, None] = field(default_factory=Once)
     """Forms of inputs that it was compiled for, for the GPU."""
     _groups: Once[int, Groups] = field(default_factory=Once)
@@ -180,6 +184,10 @@ class Originals:
         """Return about how many operations some inputs of a call take, each as it was seen or is expected."""
         _, groups = await self._light(number)
         return [float(known) if (known := self._operations.get(call)) else groups.weigh(call) for call in calls]
+
+    def note_precision(self, told: Precision | None) -> None:
+        """Remember how precise it was seen to be."""
+        self.precision = worst(self.precision, told)
 
     def note_operations(self, call: Call, operations: int) -> None:
         """Remember how many operations on blocks an interpreted run of it took."""
