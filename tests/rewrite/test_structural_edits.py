@@ -1,5 +1,6 @@
 """What structural rewrites are built from: minimal edits, shapes of expressions, calls on lines that grew too long."""
 
+import dataclasses
 import itertools
 import json
 
@@ -151,6 +152,21 @@ def test_a_lock_becomes_partial_sums_in_two_stages():
     assert "tl.store(total_ptr + tl.program_id(0), part)" in staged
     assert "out = partial_out.sum(dim=0, keepdim=True, dtype=partial_out.dtype)" in staged
     assert "atomic" not in staged
+
+
+def test_what_another_rewrite_finishes_is_offered_with_it_and_without():
+    """Sums added up per program, then partial sums: the second alone would leave the first nothing to do."""
+    wanted = json.loads((GOLDEN / "private_mean" / "task.json").read_text())
+    text = (GOLDEN / "private_mean" / "before.py").read_text()
+    made_first = text.replace("    n = x.numel()\n", "").replace("    out =", "    n = x.numel()\n    out =")
+    task = task_of(made_first, wanted)
+    limits = {task.launches[0].id: Bottleneck("atomic-contention", 1.0, "predicted")}
+    proposed = list(RuleEngine().propose(dataclasses.replace(task, bottlenecks=limits)))
+    made = [[name for name, _ in one.rewrites] for one in proposed if not isinstance(one, Refusal)]
+    assert ["private-sums"] in made
+    assert ["private-sums", "two-stages"] in made
+    staged = next(one for one in proposed if [name for name, _ in one.rewrites] == ["private-sums", "two-stages"])
+    assert "atomic" not in apply_edits(task.texts["before.py"], staged.edits)
 
 
 def test_odd_sources_are_declined_and_never_raise():

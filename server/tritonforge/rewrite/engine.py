@@ -35,6 +35,10 @@ TREATED = frozenset({"TF106", "TF203", "TF206", "TF208", "TF301", "TF302", "TF30
 _TUNED = 4
 """Sets of launch parameters that a structural rewrite is tried with, where it is one for the bottleneck."""
 
+_FINISHED_BY = {"private-sums": "two-stages", "unlocked-sums": "two-stages"}
+"""Which rewrite finishes what another begins. Step by step the search need not get there: the second alone may be the
+faster one, and leaves the first nothing to do."""
+
 Step = Candidate | Refusal
 
 
@@ -98,6 +102,19 @@ class RuleEngine:
                 yield both.candidate
                 if place == 0 and fitting:
                     yield from (s for s in _tuned(task, both, _TUNED) if isinstance(s, Candidate))
+                if fitting and rewrite.name in _FINISHED_BY:
+                    yield from self._finished(task, both, _FINISHED_BY[rewrite.name], tuned=place == 0)
+
+    def _finished(self, task: Task, made: Rewritten, name: str, *, tuned: bool) -> Iterator[Candidate]:
+        """Yield what one more rewrite makes of it, as it is and, where `tuned`, with other launch parameters."""
+        for rewrite in self._structural:
+            outcomes = rewrites(rewrite, made.task) if rewrite.name == name else ()
+            for outcome in outcomes:
+                if isinstance(outcome, Rewritten):
+                    both = _joined(task, made, outcome)
+                    yield both.candidate
+                    if tuned:
+                        yield from (s for s in _tuned(task, both, _TUNED) if isinstance(s, Candidate))
 
     def _in_order(self, task: Task) -> list[Structural]:
         return sorted(self._structural, key=lambda rewrite: not _is_for(rewrite, task))
