@@ -37,6 +37,14 @@ def reasons(result):
     return {int(trial.candidate.title.partition("=")[2]): trial.reason for trial in result.trials}
 
 
+def test_what_is_seen_of_every_measurement_is_noted_once():
+    search = Search(None, None, None, (), 1.0, 0.0, lambda _: None)
+    search.note_measuring("events around the launch read 4.1 us more", "the GPU had not settled after 0.5 s")
+    search.note_measuring("events around the launch read 3.9 us more", "the GPU slowed down by 10 %")
+    kept = ["events around the launch read 4.1 us more", "the GPU had not settled after 0.5 s"]
+    assert search.notes == [*kept, "the GPU slowed down by 10 %"]
+
+
 def test_the_next_round_is_measured_while_the_gate_judges_and_nothing_unverified_is_shown(fresh_examples, search):
     folder, steps, kept = fresh_examples(), [], []
     gate = PretendedGate(waits={1024: 2048})

@@ -32,6 +32,7 @@ from tritonforge.jobs import JobError
 from tritonforge.verify import Gate, Place, directly, read_id
 from tritonforge.verify.comparing import Comparer
 from tritonforge.verify.direct_kernels import Pair
+from tritonforge.verify.honesty import covered
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.judgement import Evidence, Tried
 from tritonforge.verify.launched import Launched
@@ -305,6 +306,16 @@ def test_a_side_of_a_new_branch_that_no_input_took_is_refused():
 def test_a_helper_of_another_package_is_no_code_of_the_candidate():
     helper = replace(coverage(9, "false"), file="/opt/triton/language/random.py")
     assert checked(Scripted(lambda *_: EQUAL, coverage=[helper]), NEW_BRANCH).verdict.accepted
+
+
+def test_lines_of_tritons_own_library_are_no_lines_of_the_candidate():
+    program = Program("/w", "k.py", ())
+    own = KernelCoverage("kernel", "/w/k.py", lines=8, lines_run=8)
+    library = KernelCoverage("max", "/site-packages/triton/language/standard.py", 9, 3, missed_lines=(180, 181))
+    assert covered((own, library), program) == "passed"
+    missed = covered((replace(own, lines_run=7, missed_lines=(5,)), library), program)
+    assert missed == "skipped: 7 of 8 lines ran; not line 5"
+    assert covered((library,), program) == covered((), program) == "skipped: nothing was interpreted"
 
 
 def test_code_of_the_original_that_no_input_ran_is_only_told():

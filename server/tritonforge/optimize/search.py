@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ ORIGINAL_S = 60.0
 """Seconds that the original alone is given, however small the budget is: nothing can be said without its time."""
 SEEN_SLOWER = 0.03
 """What few samples, or the model, may say a launch is slower by without its being so."""
+
+_NUMBER = re.compile(r"\d[\d.,]*")
 
 T = TypeVar("T")
 
@@ -321,6 +324,11 @@ class Search:
     def note(self, *notes: str) -> None:
         """Keep sentences for the reader of the result, each once."""
         self.notes += [note for note in notes if note not in self.notes]
+
+    def note_measuring(self, *notes: str) -> None:
+        """Keep what was seen of a measurement, the same once, whatever its numbers were the next time."""
+        known = {_NUMBER.sub("#", note) for note in self.notes}
+        self.note(*(note for note in notes if _NUMBER.sub("#", note) not in known))
 
     def note_doubts(self, attempt: Attempt) -> None:
         """Say which measured times of a version are far from what the model expects of it."""

@@ -219,7 +219,7 @@ async def time_side_by_side(
             raise
         # It could be timed before: whatever has happened to the machine must not cost what was found so far.
         return Samples(error=error.failure.message), *(Samples() for _ in attempts)
-    search.note(*notes)
+    search.note_measuring(*notes)
     counts = {one.launch.id: one.launch.count for one in search.original.assessed}
     return tuple(dataclasses.replace(one, counts=counts) for one in results)
 

@@ -370,7 +370,7 @@ class Checking:
     async def _check_what_ran(self) -> None:
         """Refuse code that no input ran, and an access that lost its mask where no input shows that it needs none."""
         evidence, original = self.evidence, self.originals.program
-        evidence.made["coverage"] = covered(evidence.coverage)
+        evidence.made["coverage"] = covered(evidence.coverage, self.candidate)
         unseen = await asyncio.to_thread(never_ran, evidence.coverage, original, self.candidate)
         if unseen:
             self._refuse(unseen, "coverage")

@@ -56,14 +56,15 @@ def _both(a: KernelCoverage, b: KernelCoverage) -> KernelCoverage:
     )
 
 
-def covered(coverage: Sequence[KernelCoverage]) -> str:
+def covered(coverage: Sequence[KernelCoverage], candidate: Program) -> str:
     """Return the check of coverage: passed where every line and branch of the candidate's kernels ran."""
-    if not coverage:
+    own = [one for one in coverage if _file_of(one, candidate) is not None]
+    if not own:
         return "skipped: nothing was interpreted"
-    missed = [place for one in coverage for place in _places(one)]
+    missed = [place for one in own for place in _places(one)]
     if not missed:
         return "passed"
-    ran, lines = sum(one.lines_run for one in coverage), sum(one.lines for one in coverage)
+    ran, lines = sum(one.lines_run for one in own), sum(one.lines for one in own)
     more = f" and {len(missed) - _MOST_NAMED} more" if len(missed) > _MOST_NAMED else ""
     return f"skipped: {ran} of {lines} lines ran; not {', '.join(missed[:_MOST_NAMED])}{more}"
 
@@ -75,11 +76,9 @@ def never_ran(coverage: Sequence[KernelCoverage], original: Program, candidate: 
     word, is as right there as it was before.
     """
     for one in coverage:
-        file = os.path.relpath(one.file, candidate.root).replace(os.sep, "/")
-        if file.startswith("../"):
-            if Path(file).name != Path(candidate.file).name:
-                continue  # a helper of another package, as Triton's own are
-            file = candidate.file
+        file = _file_of(one, candidate)
+        if file is None:
+            continue
         after, before = text_of(candidate, file), text_of(original, file)
         if after is None or before is None:
             continue
@@ -92,6 +91,14 @@ def never_ran(coverage: Sequence[KernelCoverage], original: Program, candidate: 
             if line <= len(lines) and lines[line - 1].strip() not in had:
                 return f"line {line}: the candidate adds a branch that no input took: {side}"
     return ""
+
+
+def _file_of(one: KernelCoverage, candidate: Program) -> str | None:
+    """Return the file of a kernel or helper in the candidate; None for one of another package, as Triton's own are."""
+    file = os.path.relpath(one.file, candidate.root).replace(os.sep, "/")
+    if not file.startswith("../"):
+        return file
+    return candidate.file if Path(file).name == Path(candidate.file).name else None
 
 
 def _places(one: KernelCoverage) -> list[str]:
