@@ -102,10 +102,15 @@ def test_settings_ignore_up_to_a_day_too(tmp_path, code):
     assert [(one.what, one.until) for one in found.lapsed()] == [("TF405", "2020-01-01")]
 
 
-@pytest.mark.parametrize("entry", ["TF404 until tomorrow", "TF404 2027-01-01", "T404 until 2027-01-01"])
+@pytest.mark.parametrize("entry", ["TF404 until tomorrow", "TF404 2027-01-01"])
 def test_a_wrong_day_in_the_settings_is_one_sentence_with_its_line(tmp_path, entry):
     with pytest.raises(UsageError, match=r"tritonforge\.toml:1: .*until 2027-03-01"):
         settings(tmp_path, f'ignore = ["{entry}"]\n')
+
+
+def test_a_wrong_code_with_a_day_is_told_with_the_nearest_that_there_is(tmp_path):
+    with pytest.raises(UsageError, match=r"tritonforge\.toml:1: .*'T404' is no rule's code. Did you mean TF404\?"):
+        settings(tmp_path, 'ignore = ["T404 until 2027-01-01"]\n')
 
 
 @pytest.fixture
