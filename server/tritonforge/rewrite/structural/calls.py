@@ -116,6 +116,14 @@ def with_value(call: cst.Call, old: cst.Arg | None, parameter: str, value: cst.B
     return call.with_changes(args=[*args, new])
 
 
+def with_mask(call: cst.Call, function: str, mask: str) -> cst.Call:
+    """Return a load, a store or an atomic that also keeps to the mask that is a variable of this name."""
+    old = argument(call, function, "mask")
+    if old is None or code(old.value) == "None":
+        return with_value(call, old, "mask", cst.Name(mask))
+    return with_value(call, old, "mask", cst.BinaryOperation(grouped(old.value), cst.BitAnd(), cst.Name(mask)))
+
+
 def grouped(node: cst.BaseExpression) -> cst.BaseExpression:
     """Return `node` in brackets where an operator beside it could take a part of it."""
     loose = (cst.Comparison, cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.BinaryOperation, cst.UnaryOperation)

@@ -16,7 +16,7 @@ import libcst as cst
 
 from tritonforge.domain.finding import BottleneckClass
 from tritonforge.rewrite.rules.launch_values import Refused
-from tritonforge.rewrite.structural.calls import argument, grouped, integer, name_of, value_of, with_value
+from tritonforge.rewrite.structural.calls import argument, integer, name_of, value_of, with_mask, with_value
 from tritonforge.rewrite.structural.flow import Flow, flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.host import Host
@@ -352,12 +352,7 @@ class _ToBlocks(cst.CSTTransformer):
             return updated_node
         if name not in {"load", "store"} and not name.startswith("atomic_"):
             return updated_node
-        old = argument(updated_node, name, "mask")
-        if old is None:
-            masked = with_value(updated_node, None, "mask", cst.Name(self.mask))
-        else:
-            both = cst.BinaryOperation(grouped(old.value), cst.BitAnd(), cst.Name(self.mask))
-            masked = with_value(updated_node, old, "mask", both)
+        masked = with_mask(updated_node, name, self.mask)
         if name == "load" and argument(masked, "load", "other") is None:
             masked = with_value(masked, None, "other", cst.Integer("0"))
         return masked

@@ -28,6 +28,7 @@ from tritonforge.rewrite.structural.calls import (
     integer,
     name_of,
     value_of,
+    with_mask,
     with_value,
 )
 from tritonforge.rewrite.structural.flow import Flow, flow_of
@@ -403,8 +404,4 @@ class _Widen(cst.CSTTransformer):
         other = value_of(original, name, "other") if name == "load" else None
         if other is not None and self.flow.of(other).shape != ():
             raise Refused(f"what stands in for masked elements, {_short(other)}, is no single value")
-        old = argument(updated, name, "mask")
-        if old is None or code(old.value) == "None":
-            return with_value(updated, old, "mask", cst.Name(self.mask))
-        both = cst.BinaryOperation(grouped(old.value), cst.BitAnd(), cst.Name(self.mask))
-        return with_value(updated, old, "mask", both)
+        return with_mask(updated, name, self.mask)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from tritonforge.rewrite.rules.launch_values import Refused
-from tritonforge.rewrite.structural.calls import argument, grouped, name_of, with_value
+from tritonforge.rewrite.structural.calls import argument, name_of, with_mask, with_value
 from tritonforge.rewrite.structural.flow import Flow
 from tritonforge.rewrite.structural.kernel_text import KernelText, code, line_of, nodes_of
 from tritonforge.rewrite.structural.loops import ROUND, Span, Spelled, bare, names_in, reads, sets
@@ -132,12 +132,7 @@ class Masked(cst.CSTTransformer):
         name = name_of(original_node, self.tl)
         if name not in {"load", "store"} or not names_in(original_node.args[0].value) & self.varying:
             return updated_node
-        old = argument(updated_node, name, "mask")
-        if old is None:
-            masked = with_value(updated_node, None, "mask", cst.Name(self.inside))
-        else:
-            both = cst.BinaryOperation(grouped(old.value), cst.BitAnd(), cst.Name(self.inside))
-            masked = with_value(updated_node, old, "mask", both)
+        masked = with_mask(updated_node, name, self.inside)
         if name == "load" and argument(masked, "load", "other") is None:
             masked = with_value(masked, None, "other", cst.Float("0.0"))
         return masked
