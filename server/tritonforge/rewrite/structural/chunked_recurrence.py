@@ -27,13 +27,14 @@ from tritonforge.domain.finding import BottleneckClass
 from tritonforge.domain.source import Edit
 from tritonforge.rewrite.rules.launch_values import Refused, kernel_function
 from tritonforge.rewrite.structural.calls import ELEMENTWISE, name_of
+from tritonforge.rewrite.structural.chunks import Chunks, check_behind, check_lines, check_start
 from tritonforge.rewrite.structural.flow import Flow, Shape, flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.host import Host
-from tritonforge.rewrite.structural.kernel_text import KernelText, Names, code, nodes_of
-from tritonforge.rewrite.structural.loops import Span, put, read_first, reads, sets, spans_of
+from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
+from tritonforge.rewrite.structural.loops import Span, reads, sets, spans_of
 from tritonforge.rewrite.structural.parameters import with_parameter
-from tritonforge.rewrite.structural.stepping import Masked, bracketed, check_stores, is_single, parsed, update_at
+from tritonforge.rewrite.structural.stepping import check_stores, parsed, update_at
 
 _MOST_ELEMENTS = 8192
 _CHUNKS = (32, 16, 64, 8)
@@ -124,26 +125,15 @@ def _check(text: KernelText, flow: Flow, found: _Recurrence) -> None:
         Refused: they do something that a chunk of steps cannot do at once.
     """
     span, state = found.span, found.state
-    lines = list(span.node.body.body)
-    if any(not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1 for line in lines):
-        raise Refused("the loop over steps branches or has a loop in it")
-    updates = [line for line in lines if state in sets(line)]
-    if len(updates) != found.statements:
-        raise Refused(f"{state} is set several times in a step")
+    lines = check_lines(span, state, found.statements)
     for line in lines[: found.place]:
         if reads(line, state):
             raise Refused(f"a step does more with the {state} of the one before than one multiplication and one sum")
-    definitions = flow.meets[id(span.node)][state][0].definitions
-    starts = [flow.statements[d] for d in definitions]
-    if not all(isinstance(s, cst.Assign) and is_single(text, s.value) for s in starts) or len(starts) != 1:
-        raise Refused(f"{state} is not known to begin in fp32")
+    check_start(text, flow, span, state)
     check_stores(text, flow, span)
     for line in lines:
         _check_elementwise(text, flow, found, line)
-    inside = sets(span.node.body) - {state}
-    late = read_first(text.function.body.body[span.place + 1 :], inside | {span.variable})
-    if late:
-        raise Refused(f"{min(late)} of the last step is read behind the loop")
+    check_behind(text, span, state)
 
 
 def _check_elementwise(text: KernelText, flow: Flow, found: _Recurrence, line: cst.CSTNode) -> None:
@@ -167,22 +157,16 @@ def _check_elementwise(text: KernelText, flow: Flow, found: _Recurrence, line: c
             raise Refused(f"the step {found.span.variable} is cast")
 
 
-class _Plan:
+class _Plan(Chunks):
     """The kernel in chunks, and the function that puts two steps together."""
 
     def __init__(self, text: KernelText, flow: Flow, found: _Recurrence) -> None:
-        self.text, self.flow, self.found = text, flow, found
-        fresh = Names(text)
-        self.chunk = fresh("CHUNK", "BLOCK_T", "CHUNK_T")
-        self.step = fresh("step", "lane", "step_in_chunk")
-        self.start = fresh("start", "first", f"first_{found.span.variable}")
-        self.inside = fresh("inside", "in_time", "in_steps")
-        self.factor = fresh("decay", "factor", f"{found.state}_factor")
-        self.term = fresh("added", "term", f"{found.state}_term")
-        self.odd = fresh("odd", "not_tame", "serially")
+        super().__init__(text, flow, found.span, found.state)
+        self.found = found
+        self.factor = self.fresh("decay", "factor", f"{found.state}_factor")
+        self.term = self.fresh("added", "term", f"{found.state}_term")
         # Steps one by one and steps of a chunk have variables of their own: those of one type keep it.
-        names_set = [*sorted(sets(found.span.node.body)), found.span.variable]
-        self.all = {name: fresh(f"{name}_all", f"all_{name}", f"{name}_of_chunk") for name in names_set}
+        self.name_rest(sorted(sets(found.span.node.body)))
         self.states = self.all[found.state]
         names: set[str] = {n.name for n in text.own_scopes.tree.body if isinstance(n, ast.FunctionDef)}
         self.combine = next(n for n in ("linear_steps", "two_linear_steps", "linear_steps_2") if n not in names)
@@ -213,44 +197,18 @@ class _Plan:
 
     def function(self) -> cst.FunctionDef:
         """Return the kernel with a loop over chunks."""
-        tl, found, span = self.text.tl, self.found, self.found.span
-        column = "[:, None]" if found.shape else ""
-        lines = list(span.node.body.body)
-        before = [self.wide(line) for line in lines[: found.place]]
-        after = [self.wide(line) for line in lines[found.place + found.statements :]]
-        stop = bracketed(span.stop)
-        times = self.all[span.variable]
-        update = lines[found.place]
-        assert isinstance(update, cst.SimpleStatementLine)
-        scanned = parsed(self.scan())
-        scanned[0] = scanned[0].with_changes(leading_lines=update.leading_lines)
-        scanned[-1] = scanned[-1].with_changes(trailing_whitespace=update.trailing_whitespace)
-        odd = f"{self.odd} = {tl}.where({self._tame()}, 0, 1)"
-        choice = cst.parse_statement(f"if {tl}.sum({self.odd}) == 0:\n    pass\nelse:\n    pass\n")
-        assert isinstance(choice, cst.If)
-        assert isinstance(choice.orelse, cst.Else)
+        tl, found = self.text.tl, self.found
+        lines = list(found.span.node.body.body)
         last = f"{found.state} = {tl}.sum({tl}.where({self.step} == {self.chunk} - 1, {self.states}, 0.0), axis=0)"
-        end = f"{tl}.minimum({self.start} + {self.chunk}, {stop})"
-        serial = span.node.with_changes(
-            iter=cst.parse_expression(f"range({self.start}, {end})"),
-            leading_lines=[
-                cst.EmptyLine(comment=cst.Comment("# what is not finite, or may not stay so, goes step by step"))
-            ],
+        return self.kernel(
+            [self.wide(line) for line in lines[: found.place]],
+            (self.scan(), lines[found.place]),
+            [*(self.wide(line) for line in lines[found.place + found.statements :]), *parsed([last])],
+            tame=f"{tl}.sum({self.odd}) == 0",
+            why="what is not finite, or may not stay so, goes step by step",
+            column="[:, None]" if found.shape else "",
+            then=[f"{self.odd} = {tl}.where({self._tame()}, 0, 1)"],
         )
-        choice = choice.with_changes(
-            body=choice.body.with_changes(body=[*after, *parsed([last])]),
-            orelse=choice.orelse.with_changes(body=choice.orelse.body.with_changes(body=[serial])),
-        )
-        head = parsed([f"{times} = {self.start} + {self.step}", f"{self.inside} = {times} < {stop}"])
-        options = "".join(f", {o}" for o in span.options)
-        loop = span.node.with_changes(
-            target=cst.Name(self.start),
-            iter=cst.parse_expression(f"{span.function}(0, {span.stop}, {self.chunk}{options})"),
-            body=span.node.body.with_changes(body=[*head, *before, *scanned, *parsed([odd]), choice]),
-        )
-        new = list(self.text.function.body.body)
-        new[span.place : span.place + 1] = [*parsed([f"{self.step} = {tl}.arange(0, {self.chunk}){column}"]), loop]
-        return self.text.with_body(new)
 
     def _tame(self) -> str:
         """Return the condition under which a scan does what one step after the other does, for each element."""
@@ -287,23 +245,3 @@ class _Plan:
     def _narrow(self, node: cst.BaseExpression) -> bool:
         """Tell whether an expression has fewer elements than the state."""
         return self.flow.of(node).shape != self.found.shape
-
-    def wide(self, line: cst.CSTNode) -> cst.BaseStatement:
-        """Return a statement of a step as one of a chunk: variables of its own, accesses with a mask for the time."""
-        made = self.masked(line)
-        assert isinstance(made, cst.BaseStatement)
-        return made
-
-    def words(self, node: cst.BaseExpression) -> str:
-        """Return an expression of a step as one of a chunk, as text."""
-        return code(self.masked(node.with_changes(lpar=(), rpar=())))
-
-    def masked(self, node: cst.CSTNode) -> cst.CSTNode:
-        span = self.found.span
-        varying = {span.variable, self.found.state}
-        for one in nodes_of(span.node.body):
-            if isinstance(one, cst.Assign) and span.variable in self.flow.of(one.value).steps:
-                varying |= sets(one)
-        made = node.visit(Masked(self.text.tl, self.inside, varying))
-        assert isinstance(made, cst.CSTNode)
-        return put(made, {name: cst.Name(new) for name, new in self.all.items()})

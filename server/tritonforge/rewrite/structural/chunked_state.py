@@ -28,13 +28,14 @@ import libcst as cst
 from tritonforge.domain.finding import BottleneckClass
 from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural.calls import ELEMENTWISE, argument, integer, name_of, value_of
+from tritonforge.rewrite.structural.chunks import Chunks, check_behind, check_lines, check_start
 from tritonforge.rewrite.structural.flow import Flow, Shape, flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.host import Host
-from tritonforge.rewrite.structural.kernel_text import KernelText, Names, Replacement, code, nodes_of, replaced_in
-from tritonforge.rewrite.structural.loops import Span, bare, names_in, put, read_first, reads, sets, spans_of
+from tritonforge.rewrite.structural.kernel_text import KernelText, Replacement, code, nodes_of, replaced_in
+from tritonforge.rewrite.structural.loops import Span, bare, names_in, reads, sets, spans_of
 from tritonforge.rewrite.structural.parameters import with_parameter
-from tritonforge.rewrite.structural.stepping import Masked, bracketed, check_stores, is_single, parsed, update_at
+from tritonforge.rewrite.structural.stepping import bracketed, check_stores, parsed, update_at
 
 _CHUNKS = (32, 16, 64)
 _LEAST_STEPS = 64
@@ -178,15 +179,8 @@ def _check(text: KernelText, flow: Flow, found: _Memory) -> None:
         Refused: they do something that a chunk of steps cannot do at once.
     """
     span, state = found.span, found.state
-    lines = list(span.node.body.body)
-    if any(not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1 for line in lines):
-        raise Refused("the loop over steps branches or has a loop in it")
-    if len([line for line in lines if state in sets(line)]) != found.statements:
-        raise Refused(f"{state} is set several times in a step")
-    definitions = flow.meets[id(span.node)][state][0].definitions
-    starts = [flow.statements[d] for d in definitions]
-    if len(starts) != 1 or not all(isinstance(s, cst.Assign) and is_single(text, s.value) for s in starts):
-        raise Refused(f"{state} is not known to begin in fp32")
+    lines = check_lines(span, state, found.statements)
+    check_start(text, flow, span, state)
     if found.factor is not None and flow.of(found.factor).shape != ():
         raise Refused(f"elements of {state} decay differently")
     if found.reads_first:
@@ -204,10 +198,7 @@ def _check(text: KernelText, flow: Flow, found: _Memory) -> None:
     for number, line in enumerate(lines):
         if number not in updates:
             _check_elementwise(text, flow, found, line)
-    inside = sets(span.node.body) - {state}
-    late = read_first(text.function.body.body[span.place + 1 :], inside | {span.variable})
-    if late:
-        raise Refused(f"{min(late)} of the last step is read behind the loop")
+    check_behind(text, span, state)
 
 
 def _check_elementwise(text: KernelText, flow: Flow, found: _Memory, line: cst.CSTNode) -> None:
@@ -231,16 +222,12 @@ def _check_elementwise(text: KernelText, flow: Flow, found: _Memory, line: cst.C
             raise Refused(f"{code(node)} has another shape than the state's axes")
 
 
-class _Plan:
+class _Plan(Chunks):
     """The kernel in chunks."""
 
     def __init__(self, text: KernelText, flow: Flow, found: _Memory) -> None:
-        self.text, self.flow, self.found = text, flow, found
-        fresh = Names(text)
-        self.chunk = fresh("CHUNK", "BLOCK_T", "CHUNK_T")
-        self.step = fresh("step", "lane", "step_in_chunk")
-        self.start = fresh("start", "first", f"first_{found.span.variable}")
-        self.inside = fresh("inside", "in_time", "in_steps")
+        super().__init__(text, flow, found.span, found.state)
+        self.found, fresh = found, self.fresh
         self.read = fresh("read", "read_out", f"{found.state}_read")
         self.added = fresh(*_rows_of(found.operands[found.axis]), "added", "added_rows")
         self.kept = fresh(*_rows_of(found.operands[1 - found.axis]), "kept", "kept_rows")
@@ -252,47 +239,22 @@ class _Plan:
             self.left = fresh("log_left", "log_left_of_start")
             self.between = fresh("log_between", "log_between_steps")
         self.next = fresh(f"next_{found.state}", f"{found.state}_next")
-        self.odd = fresh("odd", "not_tame", "serially")
-        names_set = [*sorted(sets(found.span.node.body) - {found.state}), found.span.variable]
-        self.all = {name: fresh(f"{name}_all", f"all_{name}", f"{name}_of_chunk") for name in names_set}
+        self.name_rest(sorted(sets(found.span.node.body) - {found.state}))
 
     def function(self) -> cst.FunctionDef:
         """Return the kernel with a loop over chunks."""
-        tl, found, span = self.text.tl, self.found, self.found.span
-        lines = list(span.node.body.body)
+        found = self.found
+        lines = list(found.span.node.body.body)
         updates = range(found.place, found.place + found.statements)
         rest = [n for n in range(len(lines)) if n not in updates]
-        before = [self._wide(lines[n]) for n in rest if n < found.read_at]
-        after = [self._wide(lines[n]) for n in rest if n >= found.read_at]
-        stop = bracketed(span.stop)
-        update = lines[found.place]
-        assert isinstance(update, cst.SimpleStatementLine)
-        products = parsed(self._products())
-        products[0] = products[0].with_changes(leading_lines=update.leading_lines)
-        products[-1] = products[-1].with_changes(trailing_whitespace=update.trailing_whitespace)
-        choice = cst.parse_statement(f"if {self.odd} == 0:\n    pass\nelse:\n    pass\n")
-        assert isinstance(choice, cst.If)
-        assert isinstance(choice.orelse, cst.Else)
-        end = f"{tl}.minimum({self.start} + {self.chunk}, {stop})"
-        serial = span.node.with_changes(
-            iter=cst.parse_expression(f"range({self.start}, {end})"),
-            leading_lines=[cst.EmptyLine(comment=cst.Comment("# what is not finite goes step by step"))],
+        return self.kernel(
+            [self.wide(lines[n]) for n in rest if n < found.read_at],
+            (self._products(), lines[found.place]),
+            [*(self.wide(lines[n]) for n in rest if n >= found.read_at), *parsed([f"{found.state} = {self.next}"])],
+            tame=f"{self.odd} == 0",
+            why="what is not finite goes step by step",
+            column="[:, None]",
         )
-        choice = choice.with_changes(
-            body=choice.body.with_changes(body=[*after, *parsed([f"{found.state} = {self.next}"])]),
-            orelse=choice.orelse.with_changes(body=choice.orelse.body.with_changes(body=[serial])),
-        )
-        times = self.all[span.variable]
-        head = parsed([f"{times} = {self.start} + {self.step}", f"{self.inside} = {times} < {stop}"])
-        options = "".join(f", {o}" for o in span.options)
-        loop = span.node.with_changes(
-            target=cst.Name(self.start),
-            iter=cst.parse_expression(f"{span.function}(0, {span.stop}, {self.chunk}{options})"),
-            body=span.node.body.with_changes(body=[*head, *before, *products, choice]),
-        )
-        new = list(self.text.function.body.body)
-        new[span.place : span.place + 1] = [*parsed([f"{self.step} = {tl}.arange(0, {self.chunk})[:, None]"]), loop]
-        return self.text.with_body(new)
 
     def _products(self) -> list[str]:
         """Return the statements that compute what a chunk reads, and the state behind it."""
@@ -300,11 +262,11 @@ class _Plan:
         axis = found.axis
         exact = 'input_precision="ieee"'
         # Steps beyond the last one add nothing.
-        added = f"{tl}.where({self.inside}, {self._words(found.operands[axis])}, 0.0)"
+        added = f"{tl}.where({self.inside}, {self.words(found.operands[axis])}, 0.0)"
         out = [
             f"{self.added} = {added}.to({tl}.float32)",
-            f"{self.kept} = {tl}.where({self.inside}, {self._words(found.operands[1 - axis])}, 0.0).to({tl}.float32)",
-            f"{self.asked} = {_cast(self._words(found.query), tl)}",
+            f"{self.kept} = {tl}.where({self.inside}, {self.words(found.operands[1 - axis])}, 0.0).to({tl}.float32)",
+            f"{self.asked} = {_cast(self.words(found.query), tl)}",
             f"{self.weights} = {tl}.dot({self.asked}, {tl}.trans({self.added}), {exact})",
         ]
         own = state if axis == 0 else f"{tl}.trans({state})"
@@ -339,30 +301,14 @@ class _Plan:
 
     def _logarithm(self, factor: cst.BaseExpression) -> str:
         if isinstance(factor, cst.Call) and name_of(factor, self.text.tl) == "exp":
-            return self._words(factor.args[0].value)
-        return f"{self.text.tl}.log({_cast(self._words(factor), self.text.tl)})"
+            return self.words(factor.args[0].value)
+        return f"{self.text.tl}.log({_cast(self.words(factor), self.text.tl)})"
 
-    def _wide(self, line: cst.CSTNode) -> cst.BaseStatement:
-        """Return a statement of a step as one of a chunk: variables of its own, accesses with a mask for the time."""
-        made = self._masked(line)
-        assert isinstance(made, cst.BaseStatement)
-        return made
-
-    def _words(self, node: cst.BaseExpression) -> str:
-        return code(self._masked(node.with_changes(lpar=(), rpar=())))
-
-    def _masked(self, node: cst.CSTNode) -> cst.CSTNode:
-        span = self.found.span
+    def masked(self, node: cst.CSTNode) -> cst.CSTNode:
+        """Return a part of a step as one of a chunk, in which what is read of the state is there already."""
         within = [n for n in nodes_of(node) if n is self.found.reading]
         made: list[tuple[cst.CSTNode, Replacement]] = [(n, cst.Name(self.read)) for n in within]
-        node = replaced_in(node, made) if made else node
-        varying = {span.variable, self.found.state}
-        for one in nodes_of(span.node.body):
-            if isinstance(one, cst.Assign) and span.variable in self.flow.of(one.value).steps:
-                varying |= sets(one)
-        masked = node.visit(Masked(self.text.tl, self.inside, varying))
-        assert isinstance(masked, cst.CSTNode)
-        return put(masked, {name: cst.Name(new) for name, new in self.all.items()})
+        return super().masked(replaced_in(node, made) if made else node)
 
 
 def _rows_of(node: cst.BaseExpression) -> tuple[str, ...]:
