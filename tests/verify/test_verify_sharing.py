@@ -8,12 +8,13 @@ import random
 import pytest
 
 from tritonforge.domain.launch import Call, Scalar, Tensor
+from tritonforge.jobs.together import all_of
 from tritonforge.verify import Place
 from tritonforge.verify.grouping import Groups
 from tritonforge.verify.inputs import Variation
+from tritonforge.verify.once import Once
 from tritonforge.verify.resizing import places, resize
 from tritonforge.verify.sharing import MOST, Planned, lanes_of, shares
-from tritonforge.verify.together import Once, all_of
 
 CALL = Call("c", "k.py", "f", (Tensor((64, 512), (512, 1), "float32"), Scalar(512)))
 

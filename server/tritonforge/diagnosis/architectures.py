@@ -6,12 +6,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tritonforge.diagnosis.assessment import together
 from tritonforge.diagnosis.probe import SMALL, probe_program
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.messages import Compile, Limits
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
+from tritonforge.jobs.together import all_of
 from tritonforge.store import Store
 
 OFFERED = (
@@ -53,7 +53,7 @@ async def _tried(session: Session, archs: Sequence[str], store: Store) -> dict[s
     missing = [arch for arch in dict.fromkeys(archs) if arch not in known]
     if missing:
         with tempfile.TemporaryDirectory(prefix="tritonforge-probe-") as folder:
-            reasons = await together(_try(session, Path(folder), arch) for arch in missing)
+            reasons = await all_of(_try(session, Path(folder), arch) for arch in missing)
         known |= dict(zip(missing, reasons, strict=True))
         # A failure may be a passing one (memory), and is rare enough to be seen again.
         store.put_architectures(triton, {arch: reason for arch, reason in known.items() if not reason})

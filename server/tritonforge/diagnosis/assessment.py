@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tritonforge.compilation import read, waves
 from tritonforge.diagnosis.case import Case, Gpu
@@ -25,6 +25,7 @@ from tritonforge.domain.profile import Ceilings, Roofline, TimeDistribution
 from tritonforge.domain.results import Assessment
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
+from tritonforge.jobs.together import all_of
 from tritonforge.prediction import GpuSpec, footprint_of, gpu_for, predict, unique_bytes
 from tritonforge.profiling.roofline import roofline
 from tritonforge.workload.launches import Weights, distinct, matches
@@ -99,7 +100,7 @@ async def assess(
     """
     weights = Weights(kernel, calls)
     compiler = _Compiler(session, program, kernel, arch or session.arch, weights, earlier)
-    compiled = await together(compiler.launches(call) for call in calls)
+    compiled = await all_of(compiler.launches(call) for call in calls)
     recorded = [
         (weights.launch(launch, call), launch, compilation, ordinal)
         for call, launches in zip(calls, compiled, strict=True)
@@ -156,18 +157,6 @@ class _Compiler:
             for one in result.launches
             if matches(self.kernel, one.launch)
         ]
-
-
-async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Wait for all of `work` at once; the first that fails ends the others, and raises here."""
-    tasks = [asyncio.ensure_future(one) for one in work]
-    try:
-        return await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
 
 
 def ranked(assessed: Sequence[Assessed], kernel: Kernel, pinned: Sequence[str] = ()) -> tuple[Assessed, ...]:

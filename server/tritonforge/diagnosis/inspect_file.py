@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tritonforge.config import Settings
-from tritonforge.diagnosis.assessment import Assessed, assess, error_of, together, yardstick
+from tritonforge.diagnosis.assessment import Assessed, assess, error_of, yardstick
 from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.compiled_calls import CompiledCalls
 from tritonforge.diagnosis.diagnose import diagnose_all, lapsed
@@ -17,6 +17,7 @@ from tritonforge.domain.kernel import FileAnalysis, Kernel
 from tritonforge.domain.results import AnalyzedKernel, Assessment
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
+from tritonforge.jobs.together import all_of
 from tritonforge.workload.gather import FileWorkload
 
 
@@ -69,7 +70,7 @@ async def inspect_kernel(
                 failed[arch] = error_of(error, kernel)
                 return ()
 
-        assessed = [one for many in await together(map(assess_for, archs)) for one in many]
+        assessed = [one for many in await all_of(map(assess_for, archs)) for one in many]
         assessed = list(await watched(session, subject.program(), kernel, found.calls, assessed, earlier=earlier))
     note = next(iter(failed.values()), found.note)
     if found.calls and not assessed and not note:

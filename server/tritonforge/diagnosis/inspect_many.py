@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tritonforge.config import Settings
-from tritonforge.diagnosis.assessment import together
 from tritonforge.diagnosis.compiled_calls import CompiledCalls
 from tritonforge.diagnosis.inspect_file import inspect_kernel, inspect_source
 from tritonforge.domain.errors import TargetUnreachable, TritonForgeError
@@ -15,6 +14,7 @@ from tritonforge.domain.kernel import Kernel, SourceError
 from tritonforge.domain.results import AnalyzedKernel
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
+from tritonforge.jobs.together import all_of
 from tritonforge.workload.gather import FileWorkload
 from tritonforge.workload.specs import SpecError
 
@@ -77,7 +77,7 @@ async def inspect_many(
                 return
             on_kernel(number, place, found)
 
-    await together(
+    await all_of(
         one(number, place, part, kernel)
         for number, part in enumerate(parts)
         for place, kernel in enumerate(part.kernels)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from tritonforge.diagnosis.assessment import Assessed, together
+from tritonforge.diagnosis.assessment import Assessed
 from tritonforge.diagnosis.compiled_calls import CompiledCalls
 from tritonforge.domain.faults import Fault
 from tritonforge.domain.kernel import Kernel
@@ -15,6 +15,7 @@ from tritonforge.domain.launch import Call, tensors_of
 from tritonforge.domain.messages import Limits, Program, Watch, WatchResult
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
+from tritonforge.jobs.together import all_of
 
 MOST_ELEMENTS = 1 << 20
 """Elements of the tensors of a call up to which it is interpreted: larger ones take minutes."""
@@ -54,7 +55,7 @@ async def watched(
         return own
 
     small = [call for call in calls if is_small(call)][:_MOST_CALLS]
-    faults = dict.fromkeys(fault for found in await together(map(seen_in, small)) for fault in found)
+    faults = dict.fromkeys(fault for found in await all_of(map(seen_in, small)) for fault in found)
     if not faults:
         return tuple(assessed)
     seen = tuple(faults)

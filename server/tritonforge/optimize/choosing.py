@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from importlib import import_module
 
+from tritonforge.jobs.together import ended
 from tritonforge.optimize import constraints
 from tritonforge.optimize.fairness import charged
 from tritonforge.optimize.guide import Guide
@@ -111,8 +112,7 @@ class Round:
             measured = await self._first_rung()
             await compiling
         finally:
-            compiling.cancel()
-            await asyncio.gather(compiling, return_exceptions=True)
+            await ended([compiling])
         await halve(self._search, measured)
         for attempt in self._new:
             if attempt.trial is None and attempt.samples is None and attempt.known_us is None:

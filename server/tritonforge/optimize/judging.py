@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
+from tritonforge.jobs.together import ended
 from tritonforge.optimize.choosing import measure_at_length
 from tritonforge.optimize.exploring import Found
 from tritonforge.optimize.fairness import seems_unfair
@@ -44,8 +45,7 @@ class Judging:
     ) -> None:
         """Cancel what is under way and wait until it has ended."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await ended([self._task])
 
     @property
     def busy(self) -> bool:

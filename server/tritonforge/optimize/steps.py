@@ -10,6 +10,7 @@ from typing import Self
 
 from tritonforge.domain.candidate import Suggestion
 from tritonforge.jobs import JobError
+from tritonforge.jobs.together import ended
 from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, ORIGINAL_S, Attempt, BudgetSpent, Search
 from tritonforge.optimize.tasks import attempt_of, base_for_rules, task_of, trials_on
 from tritonforge.profiling.measuring import Samples, measure
@@ -97,9 +98,7 @@ class Compiling:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Cancel what is under way and wait until it has ended."""
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await ended(self._tasks.values())
 
     def __contains__(self, attempt: Attempt) -> bool:
         """Whether a version was given to be compiled."""

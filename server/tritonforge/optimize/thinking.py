@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from tritonforge.domain.candidate import Candidate, Trial
+from tritonforge.jobs.together import ended
 from tritonforge.optimize.choosing import measure_at_length
 from tritonforge.optimize.endings import BUDGET_SPENT, NOTHING_IMPROVED
 from tritonforge.optimize.fairness import seems_unfair
@@ -57,9 +58,7 @@ class Thinking:
         """Cancel what is under way and wait until it has ended."""
         answers = [one.answer for one in self._asked]
         self._asked.clear()
-        for answer in answers:
-            answer.cancel()
-        await asyncio.gather(*answers, return_exceptions=True)
+        await ended(answers)
 
     @property
     def busy(self) -> bool:

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.messages import Precision, Program
 from tritonforge.jobs import JobError
+from tritonforge.jobs.together import ended
 from tritonforge.verify.comparing import Comparer, Ran, keep
 from tritonforge.verify.directly import Directly
 from tritonforge.verify.growing import alike, changes_hosts, launched_for, may_stay_behind, same_grids, stays_behind
@@ -21,6 +22,7 @@ from tritonforge.verify.judgement import PASSED, Evidence, worst
 from tritonforge.verify.launched import Launched, launched
 from tritonforge.verify.literals import Literal, new_literals
 from tritonforge.verify.on_device import OnDevice, beyond_bounds, for_device, surely_on_device
+from tritonforge.verify.once import Once
 from tritonforge.verify.originals import Originals
 from tritonforge.verify.precision import lower_precision
 from tritonforge.verify.reaching import unreached_sentence
@@ -29,7 +31,6 @@ from tritonforge.verify.resizing import describe
 from tritonforge.verify.sharing import FEW_LANES, FIRST, Planned
 from tritonforge.verify.tails import crosses_every_size
 from tritonforge.verify.texts import broken, without_masks
-from tritonforge.verify.together import Once, ended
 
 LEAST_INPUTS = 2
 """A candidate passes only when at least this many inputs of each call could be compared."""

@@ -26,12 +26,13 @@ from tritonforge.domain.messages import (
     Tolerance,
 )
 from tritonforge.jobs import JobError, Worker
+from tritonforge.jobs.together import all_of, ended
 from tritonforge.verify.honesty import folded, joined
 from tritonforge.verify.judgement import Evidence, Tried
+from tritonforge.verify.once import Once
 from tritonforge.verify.replaying import Place
 from tritonforge.verify.resizing import form_of
 from tritonforge.verify.sharing import Planned, lanes_of, shares
-from tritonforge.verify.together import Once, all_of, ended
 
 DEVICE = Limits(seconds=120.0, memory_bytes=64 << 30)
 """A process that uses a GPU maps far more memory than it fills."""

@@ -15,13 +15,13 @@ import numpy as np
 
 from tritonforge.domain.launch import Call, Distribution, ExactValues, Tensor, Value
 from tritonforge.domain.messages import InputOutcome
+from tritonforge.jobs.together import all_of
 from tritonforge.verify.asking import Asked, why_skipped
 from tritonforge.verify.grouping import Groups
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.resizing import SMALLEST, Path, all_tensors, is_unset, leaves, resize, with_leaves
 from tritonforge.verify.scalars import free_integers, with_scalar
 from tritonforge.verify.sizes import counted, counting, few, heavy, takes
-from tritonforge.verify.together import all_of
 
 Alone = Callable[[Call], Awaitable[InputOutcome]]
 """Runs the original against itself on one call; what it takes too much time or memory for has failed."""

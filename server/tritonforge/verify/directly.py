@@ -14,11 +14,11 @@ from tritonforge.verify.direct_kernels import Pair, pairs
 from tritonforge.verify.direct_meaning import other_meaning
 from tritonforge.verify.judgement import PASSED, Evidence
 from tritonforge.verify.launched import Launched
+from tritonforge.verify.once import Once
 from tritonforge.verify.originals import Originals
 from tritonforge.verify.replaying import Place
 from tritonforge.verify.resizing import all_tensors
 from tritonforge.verify.sharing import Planned
-from tritonforge.verify.together import Once
 
 DIRECTLY = "kernels compared directly"
 

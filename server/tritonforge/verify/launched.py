@@ -9,8 +9,8 @@ from pathlib import Path
 from tritonforge.domain.launch import Call, RecordedLaunch, Scalar
 from tritonforge.domain.messages import Compile, CompiledLaunch, Program
 from tritonforge.jobs import Worker
+from tritonforge.jobs.together import all_of
 from tritonforge.verify.precision import Attributes, attributes
-from tritonforge.verify.together import all_of
 
 LARGEST_BLOCK = 1 << 16
 

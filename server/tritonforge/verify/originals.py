@@ -24,6 +24,7 @@ from tritonforge.domain.messages import (
     Tolerance,
 )
 from tritonforge.jobs import JobError, Worker
+from tritonforge.jobs.together import all_of, ended
 from tritonforge.verify.asking import Asked, asked, other_dtypes
 from tritonforge.verify.comparing import DEVICE, compile_ahead
 from tritonforge.verify.costly import TOO_MUCH, costly
@@ -33,10 +34,10 @@ from tritonforge.verify.inputs import Groups, Variation, find_groups, variations
 from tritonforge.verify.judgement import worst
 from tritonforge.verify.launched import Launched, launched
 from tritonforge.verify.literals import Literal
+from tritonforge.verify.once import Once
 from tritonforge.verify.reaching import Reached, reaching
 from tritonforge.verify.sharing import FEW_LANES, FIRST, MOST, lanes_of
 from tritonforge.verify.signature import parameters_of
-from tritonforge.verify.together import Once, all_of, ended
 
 _AFTER_CANDIDATES = 1
 """The priority of what is asked of the original alone."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tritonforge.domain.launch import Call, Scalar
+from tritonforge.jobs.together import all_of
 from tritonforge.verify.costly import Alone, affordable, ask_one
 from tritonforge.verify.grouping import Groups
 from tritonforge.verify.inputs import Variation
@@ -14,7 +15,6 @@ from tritonforge.verify.literals import Literal
 from tritonforge.verify.resizing import all_tensors, leaves, resize
 from tritonforge.verify.sizes import Count, counts, programs_of
 from tritonforge.verify.spreading import spread
-from tritonforge.verify.together import all_of
 
 _MAX_LITERALS = 4
 _MAX_INPUTS = 3
