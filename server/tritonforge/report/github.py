@@ -59,20 +59,16 @@ def analyze_summary(result: AnalyzeResult, prefix: str = "") -> str:
         if len(ordered) > _SHOWN:
             lines.append(f"\nand {len(ordered) - _SHOWN} more.")
         lines.append("")
-    if result.errors:
-        lines += ["### Could not be judged", ""]
-        lines += [
-            f"- {code_cell(f'{repository_path(error.file, prefix)}:{error.line}')} {cell(error.message)}"
-            for error in result.errors[:_SHOWN]
-        ]
-        lines.append("")
-    if result.comment_problems:
-        lines += ["### Comments without effect", ""]
-        lines += [
-            f"- {code_cell(f'{repository_path(one.file, prefix)}:{one.range.start.line}')} {cell(one.message)}"
-            for one in result.comment_problems[:_SHOWN]
-        ]
-        lines.append("")
+    unjudged = [(one.file, one.line, one.message) for one in result.errors]
+    useless = [(one.file, one.range.start.line, one.message) for one in result.comment_problems]
+    for title, told in (("Could not be judged", unjudged), ("Comments without effect", useless)):
+        if told:
+            lines += [f"### {title}", ""]
+            lines += [
+                f"- {code_cell(f'{repository_path(file, prefix)}:{line}')} {cell(message)}"
+                for file, line, message in told[:_SHOWN]
+            ]
+            lines.append("")
     ignored = [one for kernel in result.kernels for one in kernel.ignored]
     lapsed = [*result.lapsed, *(one for kernel in result.kernels for one in kernel.lapsed)]
     lines += ignored_markdown(ignored, lapsed)

@@ -15,6 +15,7 @@ from tritonforge.domain.finding import Finding, Severity
 from tritonforge.domain.ignoring import Ignored
 from tritonforge.domain.kernel import CommentProblem, Kernel, SourceError
 from tritonforge.domain.results import AnalyzedKernel, AnalyzeResult
+from tritonforge.domain.source import Range
 from tritonforge.report import wording
 from tritonforge.report.json_parts import Json, number
 
@@ -119,12 +120,7 @@ def _result(analyzed: AnalyzedKernel, finding: Finding, places: dict[str, int], 
             {
                 "physicalLocation": {
                     "artifactLocation": {"uri": finding.file},
-                    "region": {
-                        "startLine": finding.range.start.line,
-                        "startColumn": finding.range.start.column,
-                        "endLine": finding.range.end.line,
-                        "endColumn": finding.range.end.column,
-                    },
+                    "region": _region(finding.range),
                 },
                 "logicalLocations": [_logical(analyzed.kernel)],
             }
@@ -156,44 +152,35 @@ def _step(analyzed: AnalyzedKernel, finding: Finding) -> int:
 
 
 def _unreadable(error: SourceError, places: dict[str, int], seen: Counter[str]) -> Json:
-    return {
-        "ruleId": UNREADABLE,
-        "ruleIndex": places[UNREADABLE],
-        "level": "error",
-        "message": {"text": error.message},
-        "locations": [
-            {
-                "physicalLocation": {
-                    "artifactLocation": {"uri": error.file},
-                    "region": {"startLine": max(1, error.line)},
-                }
-            }
-        ],
-        "partialFingerprints": {FINGERPRINT: fingerprint(seen, UNREADABLE, error.file, error.message)},
-    }
+    region = {"startLine": max(1, error.line)}
+    return _of_file(UNREADABLE, error.file, region, error.message, level="error", places=places, seen=seen)
 
 
 def _without_effect(problem: CommentProblem, places: dict[str, int], seen: Counter[str]) -> Json:
-    at = problem.range
+    region = _region(problem.range)
+    return _of_file(COMMENT, problem.file, region, problem.message, level="warning", places=places, seen=seen)
+
+
+def _of_file(
+    rule: str, file: str, region: Json, message: str, *, level: str, places: dict[str, int], seen: Counter[str]
+) -> Json:
+    """Return a result that is about a place in a file, and no kernel."""
     return {
-        "ruleId": COMMENT,
-        "ruleIndex": places[COMMENT],
-        "level": "warning",
-        "message": {"text": problem.message},
-        "locations": [
-            {
-                "physicalLocation": {
-                    "artifactLocation": {"uri": problem.file},
-                    "region": {
-                        "startLine": at.start.line,
-                        "startColumn": at.start.column,
-                        "endLine": at.end.line,
-                        "endColumn": at.end.column,
-                    },
-                }
-            }
-        ],
-        "partialFingerprints": {FINGERPRINT: fingerprint(seen, COMMENT, problem.file, problem.message)},
+        "ruleId": rule,
+        "ruleIndex": places[rule],
+        "level": level,
+        "message": {"text": message},
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": file}, "region": region}}],
+        "partialFingerprints": {FINGERPRINT: fingerprint(seen, rule, file, message)},
+    }
+
+
+def _region(at: Range) -> Json:
+    return {
+        "startLine": at.start.line,
+        "startColumn": at.start.column,
+        "endLine": at.end.line,
+        "endColumn": at.end.column,
     }
 
 

@@ -98,23 +98,18 @@ class RuleEngine:
                     if fitting and not isinstance(outcome, NothingHere):
                         yield outcome
                     continue
+                tuned = place == 0 and fitting
                 both = _joined(task, made, outcome)
-                yield both.candidate
-                if place == 0 and fitting:
-                    yield from (s for s in _tuned(task, both, _TUNED) if isinstance(s, Candidate))
-                if fitting and rewrite.name in _FINISHED_BY:
-                    yield from self._finished(task, both, _FINISHED_BY[rewrite.name], tuned=place == 0)
+                yield from _as_it_is_and_tuned(task, both, tuned=tuned)
+                if fitting and (name := _FINISHED_BY.get(rewrite.name)):
+                    for finished in self._made_by(name, both.task):
+                        yield from _as_it_is_and_tuned(task, _joined(task, both, finished), tuned=tuned)
 
-    def _finished(self, task: Task, made: Rewritten, name: str, *, tuned: bool) -> Iterator[Candidate]:
-        """Yield what one more rewrite makes of it, as it is and, where `tuned`, with other launch parameters."""
-        for rewrite in self._structural:
-            outcomes = rewrites(rewrite, made.task) if rewrite.name == name else ()
-            for outcome in outcomes:
-                if isinstance(outcome, Rewritten):
-                    both = _joined(task, made, outcome)
-                    yield both.candidate
-                    if tuned:
-                        yield from (s for s in _tuned(task, both, _TUNED) if isinstance(s, Candidate))
+    def _made_by(self, name: str, task: Task) -> Iterator[Rewritten]:
+        """Yield what the rewrite of a name makes of a task; nothing where it declines."""
+        rewrite = next((r for r in self._structural if r.name == name), None)
+        outcomes = rewrites(rewrite, task) if rewrite is not None else ()
+        yield from (outcome for outcome in outcomes if isinstance(outcome, Rewritten))
 
     def _in_order(self, task: Task) -> list[Structural]:
         return sorted(self._structural, key=lambda rewrite: not _is_for(rewrite, task))
@@ -125,9 +120,7 @@ class RuleEngine:
         for name, parameters in applied:
             if name == NAME:
                 continue
-            rewrite = next((r for r in self._structural if r.name == name), None)
-            outcomes = rewrites(rewrite, made.task) if rewrite is not None else iter(())
-            same = (o for o in outcomes if isinstance(o, Rewritten) and o.candidate.rewrites[0][1] == parameters)
+            same = (o for o in self._made_by(name, made.task) if o.candidate.rewrites[0][1] == parameters)
             outcome = next(same, None)
             if outcome is None:
                 return None
@@ -146,6 +139,12 @@ def _joined(task: Task, made: Rewritten, outcome: Rewritten) -> Rewritten:
     if not made.candidate.rewrites:
         return outcome
     return Rewritten(together(task, (made.candidate, outcome.candidate), outcome.task), outcome.task)
+
+
+def _as_it_is_and_tuned(task: Task, made: Rewritten, *, tuned: bool) -> Iterator[Candidate]:
+    yield made.candidate
+    if tuned:
+        yield from (step for step in _tuned(task, made, _TUNED) if isinstance(step, Candidate))
 
 
 def _tuned(task: Task, made: Rewritten, limit: int | None = None) -> Iterator[Step]:
