@@ -67,8 +67,8 @@ export async function lensText(page, text, timeout) {
 }
 
 /** Lenses are drawn anew when something is known anew; Playwright finds the link again until the click succeeds. */
-export async function clickLens(page, name) {
-  await page.locator(`${LENS} a`, { hasText: name }).first().click();
+export async function clickLens(page, name, timeout) {
+  await page.locator(`${LENS} a`, { hasText: name }).first().click({ timeout });
 }
 
 /** Runs a command by its title in the palette. */

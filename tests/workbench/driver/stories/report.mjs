@@ -83,7 +83,10 @@ async function save({ page, folder }) {
     return name.endsWith(".html") ? name : undefined;
   });
   await page.keyboard.press("Enter");
-  const text = await until(file, () => (existsSync(file) ? readFileSync(file, "utf8") : undefined));
+  const text = await until(`the whole of ${file}`, () => {
+    const written = existsSync(file) ? readFileSync(file, "utf8") : "";
+    return written.trimEnd().endsWith("</html>") ? written : undefined; // it is there before it is written
+  });
   await command(page, "View: Close All Editors in Group");
   return { proposed, text };
 }

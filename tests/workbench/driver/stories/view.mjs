@@ -54,7 +54,7 @@ async function discard({ page, path }) {
   await command(page, "View: Toggle Primary Side Bar Visibility");
   await openAtTop(page, "matmul.py");
   await until("the diff of the suggestion", async () => {
-    await clickLens(page, "Show Diff"); // lenses that are just being drawn anew take no click
+    await clickLens(page, "Show Diff", 8000); // lenses that are just being drawn anew take no click
     await page.locator(".monaco-diff-editor .line-insert").first().waitFor({ timeout: 8000 });
     return true;
   });
