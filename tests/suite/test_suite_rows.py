@@ -68,6 +68,21 @@ def test_a_kernel_is_near_when_it_has_90_percent_of_the_best_reference_or_of_the
     assert table.near(plain(), None) is None
 
 
+@pytest.mark.parametrize(
+    ("plain_error", "ours", "wrong"), [(0.02, 0.02, False), (0.02, 0.04, True), (None, 0.02, True), (2.0, 2.0, True)]
+)
+def test_a_version_is_wrong_where_it_is_further_off_than_the_tolerance_and_than_the_plain_version(
+    plain_error, ours, wrong
+):
+    row = plain(after=50.0, problem=f"output 0 is off by {ours}")
+    row["measured"]["correct"]["TritonForge"]["worst_error"] = ours
+    if plain_error is not None:
+        off = {"inputs": 2, "worst_error": plain_error, "problem": f"output 0 is off by {plain_error}"}
+        row["measured"]["correct"]["plain"] = off
+    assert bool(table.problem_of(row)) is wrong
+    assert table.successful(row) is not wrong
+
+
 def test_the_best_reference_is_the_fastest_one_and_neither_ours_nor_max_autotune():
     row = plain(after=20.0)
     row["measured"]["calls"][0]["times_us"]["torch.compile"] = {"median": 45.0}
