@@ -12,6 +12,7 @@ import datetime as dt
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -30,12 +31,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=int, nargs="?", default=20)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "workbench-stability.json")
+    parser.add_argument("--keep", type=Path, help="a folder for what the runs that failed left behind")
     options = parser.parse_args()
     runs: list[dict[str, Any]] = []
     for number in range(1, options.runs + 1):
         runs.append(_run())
         print(f"run {number}: {_line(runs[-1])}", flush=True)
         _write(options.out, runs)
+        if options.keep and not _held(runs[-1]):
+            shutil.copytree(ROOT / "test-output" / "workbench", options.keep / f"run-{number}", dirs_exist_ok=True)
     return int(any(not _held(run) for run in runs))
 
 
