@@ -157,6 +157,17 @@ def test_the_engine_goes_on_from_it_in_edits_of_the_text_as_it_was_read(case):
         compile(after, "after", "exec")
 
 
+def test_rows_of_pairs_are_proposed_as_one():
+    """Several rows alone leave narrow accesses, pairs alone leave tiny programs: the search might keep neither."""
+    wanted, text, _ = outcomes_of("pairs_rotary")
+    task = replace(task_of(text, wanted), bottlenecks={"1": Bottleneck("block-too-small", 1.0, "predicted")})
+    made = [c for c in RuleEngine().propose(task) if not isinstance(c, Refusal)]
+    both = next(c for c in made if [n for n, _ in c.rewrites] == ["several-rows", "pairs"])
+    after = apply_edits(text, both.edits)
+    assert "tl.arange(0, BLOCK_ROWS)[:, None]" in after
+    assert "(BLOCK_ROWS, BLOCK, 2)" in after
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         task, before, found = outcomes_of(name)

@@ -10,27 +10,47 @@ from tritonforge.rewrite.text import Source
 LONGEST = 120
 """Columns of a line, about what most projects allow."""
 
+_DEPTH = 3
+"""How many calls within each other are spread."""
+
 
 def fitted(before: str, after: str) -> str:
     """Return `after` with calls on lines longer than `LONGEST` spread out, where `before` had no such lines."""
     had = set(before.splitlines())
-    if all(len(line) <= LONGEST or line in had for line in after.splitlines()):
-        return after
+    for _ in range(_DEPTH):
+        if all(len(line) <= LONGEST or line in had for line in after.splitlines()):
+            break
+        after = _once_more(after, had)
+    return after
+
+
+def _once_more(after: str, had: set[str]) -> str:
+    """Return `after` with the outermost calls on its long lines spread out that are not yet."""
     source = Source("", after)
     edits = []
     done: set[int] = set()
     # Outermost calls first: `ast.walk` goes level by level.
     for node in ast.walk(source.tree):
-        if not isinstance(node, ast.Call) or len(node.args) + len(node.keywords) < 2:
+        if not isinstance(node, ast.Call) or not _can_be_spread(node):
             continue
         lines = set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         long = any(len(source.line_text(i)) > LONGEST and source.line_text(i) not in had for i in lines)
         if long and not lines & done:
             text = _spread(source, node)
-            if text is not None:
+            if text not in {None, source.segment(node)}:
+                assert text is not None
                 done |= lines
                 edits.append(source.replace(node, text))
     return apply_edits(after, tuple(edits))
+
+
+def _can_be_spread(call: ast.Call) -> bool:
+    """Tell whether a call has several arguments, or one that is a call with several, and is of a plain name."""
+    items = [*call.args, *(k.value for k in call.keywords)]
+    if len(items) != 1:
+        return len(items) > 1
+    plain = not any(isinstance(n, ast.Call) for n in ast.walk(call.func))
+    return plain and isinstance(items[0], ast.Call) and len(items[0].args) + len(items[0].keywords) > 1
 
 
 def _spread(source: Source, call: ast.Call) -> str | None:

@@ -5,8 +5,8 @@ pieces. One load of `2·BLOCK` neighbours and `tl.split` move each byte once, in
 
 Preconditions: two accesses of one kind whose addresses are alike but for a 1 that one of them adds, in one block of
 statements, with the same mask and `other`; the address holds `2 * i` (or `i * 2`) once, where `i` is a vector of its
-own; the mask is made of `i < n` and of conditions that are the same for all lanes. Between two loads nothing is stored,
-and between two stores nothing is loaded.
+own, along the last axis where the block has two; the mask is made of `i < n` and of conditions that are the same for
+all lanes of that axis. Between two loads nothing is stored, and between two stores nothing is loaded.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from tritonforge.rewrite.structural.calls import grouped, integer, name_of, valu
 from tritonforge.rewrite.structural.flow import Flow, flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.kernel_text import KernelText, Replacement, code, nodes_of, replaced, replaced_in
+
+_SPREAD = "[None, :]"
+"""What puts a vector along the last axis of a block of two."""
 
 
 @dataclass(frozen=True)
@@ -106,18 +109,18 @@ class _Changed:
 
     def described(self, statement: cst.SimpleStatementLine, call: cst.Call, target: str, cast: str) -> _Access | None:
         shape = self.flow.of(call.args[0].value).shape
-        if shape is None or len(shape) != 1:
+        if shape is None or len(shape) not in {1, 2}:
             return None
         address = call.args[0].value
         terms = list(_terms(address))
         odd = [t for t in terms if integer(t) == 1]
-        doubled = [d for t in terms for d in [_doubled(t)] if d is not None]
+        # In a block of two axes the lanes are those of the last one.
+        across = {shape, shape[-1:], ("1", *shape[-1:])}
+        doubled = [d for t in terms for d in [_doubled(t)] if d is not None and self.flow.of(d[0]).shape in across]
         # `2 * i + 1` may stand in brackets of its own, or behind a pointer.
         if len(odd) > 1 or len(doubled) != 1:
             return None
         node, index = doubled[0]
-        if self.flow.of(node).shape != shape:
-            return None
         rest = [code(t).replace(" ", "") for t in terms if t not in odd]
         arguments = [
             code(a.value).replace(" ", "")
@@ -143,19 +146,21 @@ class _Changed:
             raise Refused("what a pair's address is made of is set between its accesses")
         extent = self.flow.of(even.call.args[0].value).shape
         assert extent is not None
-        width = f"2 * {extent[0]}"
-        lanes = self.lanes(one.index)
-        known = (id(statements), one.index)
+        width = f"2 * {extent[-1]}"
+        vector = one.index.removesuffix(_SPREAD)
+        spread = _SPREAD if vector != one.index else ""
+        lanes = self.lanes(vector)
+        known = (id(statements), vector)
         wishes = ("pair", *(f"pair_{n}" for n in range(2, 9)))
         wide = self.wide.get(known) or self.text.fresh(*wishes, but=self.wide.values())
         mask = value_of(even.call, kind or "", "mask")
         call = even.call
-        replacements: list[tuple[cst.CSTNode, Replacement]] = [(even.doubled, cst.Name(wide))]
+        replacements: list[tuple[cst.CSTNode, Replacement]] = [(even.doubled, cst.parse_expression(wide + spread))]
         if mask is not None:
-            replacements.append((mask, self.wide_mask(mask, one.index, wide)))
+            replacements.append((mask, self.wide_mask(mask, vector, wide)))
         if kind == "load":
             loaded = _visited(call, replacements)
-            both = f"{self.tl}.reshape({code(loaded)}{even.cast}, ({extent[0]}, 2))"
+            both = f"{self.tl}.reshape({code(loaded)}{even.cast}, ({', '.join(extent)}, 2))"
             line = _statement(f"{even.target}, {odd.target} = {self.tl}.split({both})")
         else:
             values = [value_of(a.call, "store", "value") for a in (even, odd)]
@@ -205,6 +210,11 @@ class _Changed:
 
     def wide_mask(self, mask: cst.BaseExpression, index: str, wide: str) -> cst.BaseExpression:
         """Return the mask for both elements of each pair."""
+        shape = self.flow.of(mask).shape
+        if shape is not None and (not shape or shape[-1] == "1"):
+            return mask
+        if isinstance(mask, cst.Subscript) and code(mask).endswith(_SPREAD):
+            return mask.with_changes(value=grouped(self.wide_mask(mask.value, index, wide)))
         if isinstance(mask, cst.Name):
             values = [
                 n.value
@@ -217,13 +227,13 @@ class _Changed:
         if isinstance(mask, cst.BinaryOperation) and isinstance(mask.operator, cst.BitAnd):
             left = grouped(self.wide_mask(mask.left, index, wide))
             return mask.with_changes(left=left, right=grouped(self.wide_mask(mask.right, index, wide)))
-        if isinstance(mask, cst.Comparison) and len(mask.comparisons) == 1 and code(mask.left) == index:
+        if isinstance(mask, cst.Comparison) and len(mask.comparisons) == 1:
             (comparison,) = mask.comparisons
-            if isinstance(comparison.operator, cst.LessThan):
+            spread = {index: "", f"{index}{_SPREAD}": _SPREAD}.get(code(mask.left))
+            if spread is not None and isinstance(comparison.operator, cst.LessThan):
                 bound = cst.parse_expression(f"2 * {code(grouped(comparison.comparator))}")
-                return mask.with_changes(left=cst.Name(wide), comparisons=[comparison.with_changes(comparator=bound)])
-        if self.flow.of(mask).shape == ():
-            return mask
+                left = cst.parse_expression(wide + spread)
+                return mask.with_changes(left=left, comparisons=[comparison.with_changes(comparator=bound)])
         raise Refused(f"the mask {code(mask)} is more than a bound of {index}")
 
 
