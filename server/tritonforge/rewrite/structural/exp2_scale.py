@@ -2,11 +2,12 @@
 
 `exp(x·s − max(x·s))` is `exp2(x·t − max(x·t))` with `t = s·log₂e`, which is computed once. Everything between the
 scale and the exponentials (masks, maxima, copies) works on values that are larger by log₂e; the logarithm of a sum of
-exponentials is turned back by ln 2.
+exponentials is turned back by ln 2, and one that is loaded (a backward pass subtracts it) is multiplied by log₂e once.
 
-Preconditions: the arguments of the exponentials are differences of values that come from one product with a scalar, by
-maxima, `where` with infinity and copies alone; nothing else reads those values but `m + log(l)`. Without a product
-there is nothing to fold into, and nothing is gained.
+Preconditions: the arguments of the exponentials are differences of values that come from one product with a scalar in
+each loop, by maxima, `where` with infinity and copies alone, or that are loaded with fewer axes than the scores;
+nothing else reads those values but `m + log(l)`. Without a product there is nothing to fold into, and nothing is
+gained.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from tritonforge.domain.finding import BottleneckClass
+from tritonforge.domain.launch import Tensor
 from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural.calls import grouped, name_of, value_of
+from tritonforge.rewrite.structural.flow import flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.kernel_text import KernelText, Replacement, code, nodes_of, replaced
 
@@ -52,6 +55,10 @@ class _Scaled:
         self.names: set[str] = set()
         self.allowed: set[int] = set()
         self.products: list[tuple[cst.CSTNode, cst.BaseExpression]] = []
+        self.loads: list[cst.BaseExpression] = []
+        self.raw: list[tuple[str, int, int]] = []
+        """Variables that hold no score yet between two places: from a plain value to its product with the scale."""
+        self.flow = flow_of(text.function, text.kernel, text.tl)
 
     def follow(self) -> None:
         """Find every variable behind the exponentials, and the products that they come from."""
@@ -89,17 +96,16 @@ class _Scaled:
             raise Refused(f"the exponent depends on the parameter {name} as it is")
         defined = [n for n in self.nodes if _sets(n, name)]
         scaling = [n for n in defined if self.scales(n)]
-        if len(scaling) > 1:
-            raise Refused(f"{name} is scaled twice")
-        # What was computed before the product is no score yet.
-        begin = self.place[id(scaling[0])] if scaling else -1
+        self.raw += self.before_products(name, defined, scaling)
         for node in defined:
-            if self.place[id(node)] < begin:
+            if self.is_raw(name, node):
                 continue
             if node in scaling:
                 self.product(node)
             elif isinstance(node, cst.Assign) and isinstance(node.targets[0].target, cst.Name):
-                if not self.derived(node.value, names):
+                if self.few_loaded(node.value):
+                    self.loads.append(node.value)
+                elif not self.derived(node.value, names):
                     raise Refused(f"{name} is more than a scaled score: {_short(node)}")
             elif isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.SubtractAssign):
                 self.allowed.add(id(node.target))
@@ -107,6 +113,47 @@ class _Scaled:
                     raise Refused(f"{name} is more than a scaled score: {_short(node)}")
             else:
                 raise Refused(f"{name} is more than a scaled score: {_short(node)}")
+
+    def before_products(
+        self, name: str, defined: list[cst.CSTNode], scaling: list[cst.CSTNode]
+    ) -> Iterator[tuple[str, int, int]]:
+        """Yield where a variable holds what is scaled later, and is no score yet.
+
+        Raises:
+            Refused: a score is scaled once more.
+        """
+        for i, product in enumerate(scaling):
+            place = self.place[id(product)]
+            if i == 0:
+                yield name, -1, place
+            elif isinstance(product, cst.AugAssign) or _reads(product, name):
+                # Each loop scales its own: between the products stands what the variable is anew.
+                last = self.place[id(scaling[i - 1])]
+                anew = [self.place[id(n)] for n in defined if last < self.place[id(n)] < place and _is_new(n, name)]
+                loops = [self.loop_of(n) for n in (scaling[i - 1], product)]
+                if not anew or loops[0] is loops[1]:
+                    raise Refused(f"{name} is scaled twice")
+                yield name, anew[-1], place
+
+    def loop_of(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """Return the innermost loop that a statement stands in."""
+        around = [n for n in self.nodes if isinstance(n, cst.For | cst.While) and any(m is node for m in nodes_of(n))]
+        return around[-1] if around else None
+
+    def is_raw(self, name: str, node: cst.CSTNode) -> bool:
+        """Tell whether a variable holds no score yet at a place."""
+        place = self.place[id(node)]
+        return any(n == name and first <= place < last for n, first, last in self.raw)
+
+    def few_loaded(self, node: cst.BaseExpression) -> bool:
+        """Tell whether a value is loaded, and has fewer axes than the scores: a multiplication more is no matter."""
+        inner = node
+        if isinstance(node, cst.Call) and code(node).endswith(f".to({self.tl}.float32)"):
+            assert isinstance(node.func, cst.Attribute)
+            inner = node.func.value
+        shape = self.flow.of(inner).shape
+        most = max((len(self.flow.of(call).shape or ()) for call in self.exponentials), default=0)
+        return name_of(inner, self.tl) == "load" and shape is not None and len(shape) < most
 
     def derived(self, node: cst.BaseExpression, names: list[str]) -> bool:
         """Tell whether a value is made of scores alone, or of infinity, by what keeps their order."""
@@ -162,18 +209,12 @@ class _Scaled:
             and any(code(c.comparator).replace(" ", "") in _INFINITE for c in node.comparisons)
             for n in nodes_of(node)
         }
-        starts = {name: self.start(name) for name in self.names}
         for node in self.nodes:
             if not isinstance(node, cst.Name) or node.value not in self.names or id(node) in self.allowed:
                 continue
-            if id(node) in inside | infinite or self.place[id(node)] < starts[node.value] or self.is_target(node):
+            if id(node) in inside | infinite or self.is_raw(node.value, node) or self.is_target(node):
                 continue
             raise Refused(f"{node.value}, which the exponential takes, is used for something else, too")
-
-    def start(self, name: str) -> int:
-        """Return where a variable becomes a score: at its product, or from the beginning."""
-        own = [self.place[id(n)] for n, _ in self.products if _sets(n, name)]
-        return min(own, default=-1)
 
     def is_target(self, name: cst.Name) -> bool:
         return any(
@@ -200,6 +241,7 @@ class _Scaled:
         for whole, score, log in self.logarithms():
             both = f"({code(score)} + {code(log.with_changes(func=_based(log.func, 'log2')))}) * {LN_2}"
             made.append((whole, cst.parse_expression(f"({both})" if whole.lpar else both)))
+        made += [(load, self.in_base_two(load)) for load in self.loads]
         statements: dict[str, str] = {}
         for _, factor in self.products:
             if isinstance(factor, cst.Name):
@@ -218,6 +260,31 @@ class _Scaled:
         body = list(function.body.body)
         body[place:place] = lines
         return function.with_changes(body=function.body.with_changes(body=body))
+
+    def in_base_two(self, load: cst.BaseExpression) -> cst.BaseExpression:
+        """Return a loaded exponent times log₂e, in single precision as its difference with a score is."""
+        words = code(load)
+        single = words.endswith(f".to({self.tl}.float32)") or self.is_single(load)
+        return cst.parse_expression(f"{words}{'' if single else f'.to({self.tl}.float32)'} * {LOG2_E}")
+
+    def is_single(self, load: cst.BaseExpression) -> bool:
+        """Tell whether every recorded launch passes fp32 tensors for what an address is made of."""
+        pointers = {n.value for n in nodes_of(load) if isinstance(n, cst.Name)}
+        for launch in self.text.task.launches:
+            given = [v for n, v in launch.problem.arguments if n in pointers and isinstance(v, Tensor)]
+            if not given or any(t.dtype not in {"fp32", "float32"} for t in given):
+                return False
+        return True
+
+
+def _reads(node: cst.CSTNode, name: str) -> bool:
+    assert isinstance(node, cst.Assign | cst.AugAssign)
+    return any(isinstance(n, cst.Name) and n.value == name for n in (node.value, *nodes_of(node.value)))
+
+
+def _is_new(node: cst.CSTNode, name: str) -> bool:
+    """Tell whether an assignment gives a variable a value that has nothing of the one before."""
+    return isinstance(node, cst.Assign) and not _reads(node, name)
 
 
 def _sets(node: cst.CSTNode, name: str) -> bool:
