@@ -11,6 +11,7 @@ from typing import Self
 from tritonforge.domain.candidate import Suggestion
 from tritonforge.jobs import JobError
 from tritonforge.jobs.together import ended
+from tritonforge.optimize.foreseen import too_many_registers
 from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, ORIGINAL_S, Attempt, BudgetSpent, Search
 from tritonforge.optimize.tasks import attempt_of, base_for_rules, task_of, trials_on
 from tritonforge.profiling.measuring import Samples, measure
@@ -50,6 +51,8 @@ async def propose(search: Search, compiling: Compiling) -> list[Attempt]:
             if attempt is not None:
                 recall(search, attempt)
                 fresh.append(attempt)
+                if not attempt.decided and (why := too_many_registers(search, attempt)):
+                    search.drop(attempt, why, "refused")
                 if not attempt.decided:
                     compiling.begin(attempt)
             if search.left_s <= 0:
