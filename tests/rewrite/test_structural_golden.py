@@ -31,7 +31,7 @@ BY_NAME = {rewrite.name: rewrite for rewrite in REWRITES}
 
 
 def task_of(text, wanted, file="before.py"):
-    """Return the task that a `task.json` describes: kernel, values of the recorded launch, its grid."""
+    """Return the task that a `task.json` describes: kernel, values of the recorded launch, its grid; `more` launches."""
     kernel = next(k for k in analyze(text, file).kernels if k.name == wanted["kernel"])
     values = {"num_warps": 4, "num_stages": 3} | wanted.get("values", {})
     tensors = {
@@ -51,7 +51,9 @@ def task_of(text, wanted, file="before.py"):
     line, host = (site.range.start.line, site.host or "") if site else (1, "")
     launch = Launch("1", file, kernel.name, Problem(problem), config, CallSite(file, line, host))
     findings = tuple(_finding(file, one) for one in wanted.get("findings", ()))
-    return Task(kernel, {file: text}, (launch,), findings, arch=wanted.get("arch", "sm_90"))
+    others = [task_of(text, wanted | {"more": []} | one, file).launches[0] for one in wanted.get("more", ())]
+    launches = (launch, *(replace(one, id=str(i)) for i, one in enumerate(others, start=2)))
+    return Task(kernel, {file: text}, launches, findings, arch=wanted.get("arch", "sm_90"))
 
 
 def _finding(file, one):

@@ -148,6 +148,14 @@ class Settings:
             return Setting(name, "fixed", reason=f"the launch gives no value for {name} that can be seen")
         return Setting(name, "absent", COMPILER_DEFAULTS.get(name))
 
+    def entry(self, call: ast.Call, name: str) -> tuple[ast.Name, ast.expr] | None:
+        """Return the variable of a dict that a launch spreads and its entry for `name`, where it is seen to hold one."""
+        given = self._given(call, name)
+        if not isinstance(given, tuple):
+            return None
+        spread = (k.value for k in call.keywords if k.arg is None and isinstance(k.value, ast.Name))
+        return next(((node, given[1]) for node in spread if self.scopes.resolve(node) is given[0]), None)
+
     def _given(self, call: ast.Call, name: str) -> ast.expr | tuple[Variable, ast.expr] | str | None:
         """Return what the launch passes for `name`, and the dict variable it is in; why nobody can tell; or None."""
         for keyword in call.keywords:

@@ -74,6 +74,31 @@ class Host:
         if not re.search(r"^import torch\b", self.source.text, re.MULTILINE):
             raise Refused("torch is not imported under its name")
 
+    def names_set(self) -> set[str]:
+        """Return the names that the file with the launch gives to something, functions and parameters included."""
+        found = {n.id for n in self.scopes.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        found |= {n.arg for n in self.scopes.nodes if isinstance(n, ast.arg)}
+        return found | {n.name for n in self.scopes.nodes if isinstance(n, ast.FunctionDef)}
+
+    def first_statement(self, places: Sequence[ast.AST]) -> ast.stmt:
+        """Return the first statement of the function around the one launch that one of `places` stands in.
+
+        Raises:
+            Refused: the launch stands in no function, or a place outside of it.
+        """
+        around = self.nodes[0].host
+        if around is None:
+            raise Refused("the launch stands in no function")
+        statements = []
+        for place in places:
+            chain = [place, *self.scopes.ancestors(place)]
+            if not any(a is around for a in chain):
+                raise Refused("the grid is made outside of the function that launches")
+            # A statement of the function itself, not of a function of the grid.
+            own = (a for a in chain if isinstance(a, ast.stmt) and self.scopes.function_of(a) is around)
+            statements.append(next(own))
+        return min(statements, key=lambda s: s.lineno)
+
     def extent(self, site: int, axis: int) -> ast.expr:
         """Return the expression of one axis of a launch's grid.
 

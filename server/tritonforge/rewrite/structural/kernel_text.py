@@ -133,6 +133,12 @@ class KernelText:
         """Return what an extent comes to in the recorded launch, if it is a number or a parameter of the kernel."""
         return int(words) if words.isdecimal() else self.value(words)
 
+    def at(self, launch: Launch) -> KernelText:
+        """Return this with another recorded launch in the place of the first, to ask for values of it."""
+        again = copy.copy(self)
+        again.launch = launch
+        return again
+
     def share_memory(self, first: str, second: str) -> bool:
         """Tell whether a recorded launch passes tensors of the same memory for two parameters."""
         for launch in self.task.launches:

@@ -91,7 +91,7 @@ class Persistent:
         edits: tuple[Edit, ...] = written.edits(function)
         if pairs:
             edits += host.keywords([pairs])
-        if "min" in _names_set(host):
+        if "min" in host.names_set():
             raise Refused("min is a variable of the file that launches it")
         units_name = HostNames(n.id for n in host.scopes.nodes if isinstance(n, ast.Name))("NUM_SMS")
         edits += _units(text, host, units_name)
@@ -146,35 +146,14 @@ def _factor(text: KernelText, element: ast.expr) -> str:
     return words if isinstance(element, ast.Call | ast.Name | ast.Attribute | ast.Subscript) else f"({words})"
 
 
-def _names_set(host: Host) -> set[str]:
-    """Return the names that the file with the launch gives to something, functions and their parameters included."""
-    found = {n.id for n in host.scopes.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    found |= {n.arg for n in host.scopes.nodes if isinstance(n, ast.arg)}
-    return found | {n.name for n in host.scopes.nodes if isinstance(n, ast.FunctionDef)}
-
-
 def _units(text: KernelText, host: Host, name: str) -> tuple[Edit, ...]:
     """Return the edit that asks for the number of multiprocessors in front of the grid.
 
     Raises:
-        Refused: the grid is made outside of the function that launches.
+        Refused: the grid is made outside of the function that launches, or torch goes by another name.
     """
-    node = host.nodes[0]
-    if node.host is None:
-        raise Refused("the launch stands in no function")
     host.require_torch()
-    places = [node.call, grid_tuple(host)]
-    statements = []
-    for place in places:
-        chain = [place, *host.scopes.ancestors(place)]
-        if not any(a is node.host for a in chain):
-            raise Refused("the grid is made outside of the function that launches")
-        statements.append(next(a for a in chain if isinstance(a, ast.stmt)))
-    # A statement of the function itself, not of a function of the grid.
-    outer = [
-        next(s for s in (s, *host.scopes.ancestors(s)) if host.scopes.function_of(s) is node.host) for s in statements
-    ]
-    first = min((s for s in outer if isinstance(s, ast.stmt)), key=lambda s: s.lineno)
+    first = host.first_statement([host.nodes[0].call, grid_tuple(host)])
     line = text.source.line_text(first.lineno)
     indent = line[: len(line) - len(line.lstrip())]
     words = f"{name} = torch.cuda.get_device_properties({device_of(text, host, first)}).multi_processor_count"

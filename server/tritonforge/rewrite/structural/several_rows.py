@@ -1,7 +1,8 @@
 """Several rows per program: a two-dimensional tile in place of programs that are too small to fill a warp scheduler.
 
 What depended on the row becomes a column of rows, `[ROWS, 1]`, and meets what spans a row, `[BLOCK]`, by Triton's own
-broadcasting; reductions keep their axis. So the kernel's text hardly changes.
+broadcasting; reductions keep their axis. So the kernel's text hardly changes. Where launches have rows of different
+widths, host code counts the rows of a program from the width (`rows_by_width`).
 
 Preconditions: one program id is one row (it is a variable of its own, and the grid has no tile on that axis); rows do
 not branch, bound loops, enter a dot or a helper; nothing spans more than one axis. Loads and stores of rows get a mask,
@@ -11,12 +12,13 @@ and the grid in the host code is divided.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
 from tritonforge.domain.finding import BottleneckClass
+from tritonforge.domain.source import Edit
 from tritonforge.prediction.gpus import gpu_for
 from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural.calls import (
@@ -36,6 +38,7 @@ from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.host import Host
 from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
 from tritonforge.rewrite.structural.parameters import with_parameter
+from tritonforge.rewrite.structural.rows_by_width import RowsByWidth, Width, tiles_for
 
 _MOST_ELEMENTS = 16_384
 _TARGET = 2048
@@ -51,23 +54,31 @@ class SeveralRows:
     classes: frozenset[BottleneckClass] = frozenset({"block-too-small", "latency", "low-occupancy"})
 
     def changes(self, text: KernelText) -> Iterator[Change]:
-        """Yield tiles of 2 to 64 rows, those of about 2,048 elements first."""
+        """Yield tiles of 2 to 64 rows, those of about 2,048 elements first; or sizes of a tile where widths differ."""
         if not text.triton:
             raise Refused("triton is not imported under a name of its own, so that the grid cannot be divided with it")
         host = Host(text)
         flow = flow_of(text.function, text.kernel, text.tl)
         row = _row(text, flow)
         axis = row.axis
-        widths = _widths(text, flow, axis)
+        width, extent_of_width = _width(text, flow, axis)
         rows = text.launch.config.grid[axis]
         for name, tile in text.kernel.program_axes:
             if name == axis and tile:
                 raise Refused(f"the programs of axis {axis} hold tiles of {tile[0]} already")
-        wanted = _counts(widths, rows, text.task.arch)
+        by_width = _tiles_by_width(text, flow, axis)
+        if not by_width:
+            wanted = _counts(width, rows, text.task.arch)
         check(text, flow, axis)
         extents = [host.extent(i, axis) for i in range(len(host.nodes))]
         known = _known_count(text, host, extents, rows)
         tile_name = _tile_name(text)
+        counted: RowsByWidth | None = None
+        if by_width:
+            try:
+                counted = RowsByWidth(text, host, extent_of_width, extents[0], tile_name)
+            except Refused:
+                wanted = _counts(width, rows, text.task.arch)
         count = known or text.fresh(*_count_names(extents))
         function = _widened(text, flow, row, tile_name, count)
         least = host.most_positional
@@ -80,26 +91,31 @@ class SeveralRows:
             function, tile_name, constexpr=f"{text.tl}.constexpr", least=least + (0 if known else 1)
         )
         kernel_edits = text.edits(function)
-        for factor in wanted:
+
+        def change(title: str, factor: int, words: str, more: Iterable[Edit], parameter: int) -> Change:
             pairs = []
-            edits = list(kernel_edits)
+            edits = [*kernel_edits, *more]
             for extent in extents:
                 segment = text.source.segment(extent)
                 new = [] if known else [(count, segment)]
-                pairs.append([*new, (tile_name, str(factor))])
+                pairs.append([*new, (tile_name, words)])
             for extent in dict.fromkeys(extents):
                 segment = text.source.segment(extent)
-                edits.append(text.source.replace(extent, f"{text.triton}.cdiv({segment}, {factor})"))
+                edits.append(text.source.replace(extent, f"{text.triton}.cdiv({segment}, {words})"))
             edits.extend(host.keywords(pairs))
             grid = list(text.launch.config.grid)
             grid[axis] = -(-rows // factor)
-            yield Change(
-                f"{factor} rows per program",
-                tuple(edits),
-                ((tile_name, str(factor)),),
-                {tile_name: factor},
-                (grid[0], grid[1], grid[2]),
-            )
+            new_grid = (grid[0], grid[1], grid[2])
+            return Change(title, tuple(edits), ((tile_name, str(parameter)),), {tile_name: factor}, new_grid)
+
+        if counted is None:
+            for factor in wanted:
+                yield change(f"{factor} rows per program", factor, str(factor), (), factor)
+            return
+        for elements_in_all in by_width:
+            title = f"several narrow rows per program, {elements_in_all:,} elements in all"
+            factor = max(1, elements_in_all // width)
+            yield change(title, factor, counted.name, counted.edits(elements_in_all), elements_in_all)
 
 
 @dataclass(frozen=True)
@@ -149,21 +165,36 @@ def _program_id(node: cst.BaseExpression, tl: str) -> cst.Call | None:
     return None
 
 
-def _widths(text: KernelText, flow: Flow, axis: int) -> int:
-    """Return how many elements a program's widest block has in the recorded launch."""
-    sizes = [1]
+def _width(text: KernelText, flow: Flow, axis: int) -> tuple[int, str]:
+    """Return how many elements a program's widest block has in the recorded launch, and its extent as text."""
+    sizes = [(1, "1")]
     for value in flow.values.values():
         if axis in value.programs and value.shape is not None:
             extents = [text.size(e) for e in value.shape]
             if any(e is None for e in extents):
                 raise Refused("how wide a row's block is cannot be told")
-            sizes.append(math.prod(e for e in extents if e is not None))
-    return max(sizes)
+            sizes.append((math.prod(e for e in extents if e is not None), " * ".join(value.shape)))
+    return max(sizes, key=lambda one: one[0])
+
+
+def _tiles_by_width(text: KernelText, flow: Flow, axis: int) -> list[int]:
+    """Return the sizes of a tile to try where recorded launches have rows of different widths; else nothing."""
+    launches = text.task.launches
+    found = [_width(text.at(launch), flow, axis) for launch in launches]
+    extents = {extent for size, extent in found if size > 1}
+    if len({size for size, _ in found}) == 1 or len(extents) != 1 or not extents.pop().isidentifier():
+        return []
+    widths = [Width(size, one.config.grid[axis]) for (size, _), one in zip(found, launches, strict=True)]
+    return tiles_for(widths, _units(text.task.arch))
+
+
+def _units(arch: str) -> int:
+    spec = gpu_for(arch)
+    return spec.sms if spec else 100
 
 
 def _counts(width: int, rows: int, arch: str) -> list[int]:
-    spec = gpu_for(arch)
-    units = spec.sms if spec else 100
+    units = _units(arch)
     fitting = [f for f in (2, 4, 8, 16, 32, 64) if f * width <= _MOST_ELEMENTS and rows / f >= units]
     if not fitting:
         how = f"rows of {width} elements fill a program" if 2 * width > _MOST_ELEMENTS else f"{rows} rows are few"
