@@ -114,10 +114,12 @@ export async function offered(page, text) {
 }
 
 async function search(page, key, text) {
-  await page.keyboard.press(key);
   const input = page.locator(".quick-input-widget input.input");
-  await input.waitFor();
-  await input.fill(text);
+  await until(`what ${key} opens`, async () => {
+    await page.keyboard.press(key); // a dialog that is just closing takes the key, or what is typed, with it
+    await input.fill(text, { timeout: 3000 });
+    return (await input.inputValue({ timeout: 1000 })) === text ? true : undefined;
+  });
   return page.locator(".quick-input-list .monaco-list-row");
 }
 

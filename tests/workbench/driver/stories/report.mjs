@@ -83,6 +83,7 @@ async function save({ page, folder }) {
     return name.endsWith(".html") ? name : undefined;
   });
   await page.keyboard.press("Enter");
+  await page.locator(".quick-input-widget").waitFor({ state: "hidden" });
   const text = await until(`the whole of ${file}`, () => {
     const written = existsSync(file) ? readFileSync(file, "utf8") : "";
     return written.trimEnd().endsWith("</html>") ? written : undefined; // it is there before it is written
