@@ -149,7 +149,7 @@ class Settings:
         return Setting(name, "absent", COMPILER_DEFAULTS.get(name))
 
     def entry(self, call: ast.Call, name: str) -> tuple[ast.Name, ast.expr] | None:
-        """Return the variable of a dict that a launch spreads and its entry for `name`, where it is seen to hold one."""
+        """Return the dict variable that a launch spreads and its entry for `name`, where it is seen to hold one."""
         given = self._given(call, name)
         if not isinstance(given, tuple):
             return None

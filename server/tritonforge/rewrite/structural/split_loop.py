@@ -2,8 +2,9 @@
 
 The kernel is launched twice. Programs of one more axis go through a part of the rounds each and store what they come
 to, in fp32, to a workspace of their own; then as many programs as before put the parts together, in order, and go on
-behind the loop as the kernel does. So the result does not depend on which program is first. Where every program adds
-its result to memory with an atomic already, in no fixed order, parts do just that and there is no second launch.
+behind the loop as the kernel does. So the result does not depend on which program is first. Of a block that is reduced
+behind the loop parts store the sum alone (`reduced_parts`). Where every program adds its result to memory with an
+atomic already, in no fixed order, parts do just that and there is no second launch.
 
 Preconditions: one loop from 0 in the kernel's body, which stores nothing and carries sums, maxima, minima or a running
 softmax (see `carried`), all begun at their neutral element; pointers that move on by the same step in every round; a
@@ -16,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 
@@ -32,6 +34,7 @@ from tritonforge.rewrite.structural.host import Host
 from tritonforge.rewrite.structural.kernel_text import KernelText, Names, code, line_of, nodes_of
 from tritonforge.rewrite.structural.loops import Span, sets, spans_of
 from tritonforge.rewrite.structural.parameters import with_parameter
+from tritonforge.rewrite.structural.reduced_parts import Stored, second_stage, stored
 from tritonforge.rewrite.structural.workspace import Workspace, new_axis, stages
 
 _LOWEST = "-3.4028234663852886e38"
@@ -39,6 +42,9 @@ _MOST_BYTES = 1 << 28
 _FULL = 4
 """Programs for each multiprocessor beyond which the loop is not split."""
 _LEAST_ROUNDS = 4
+_SMALL_PART = 1024
+"""Elements of a part with which the loop over parts is written out."""
+_ALONE = frozenset({"sum", "max", "min"})
 
 
 class SplitLoop:
@@ -65,7 +71,8 @@ class SplitLoop:
             return
         flag = text.fresh("IN_PARTS", "FIRST_STAGE")
         plan = _Plan(text, span, carrying, axis, split, flag)
-        workspace = Workspace(text, host, axis, plan.pointers(), [r.shape for r in carrying.results])
+        results = [one.result for one in plan.stored]
+        workspace = Workspace(text, host, axis, plan.pointers(), [r.shape for r in results])
         function = plan.function()
         least = host.most_positional
         for pointer in plan.pointers():
@@ -74,10 +81,10 @@ class SplitLoop:
         function = with_parameter(function, split, constexpr=constexpr, least=least + len(plan.pointers()))
         function = with_parameter(function, flag, constexpr=constexpr, least=least + len(plan.pointers()) + 1)
         kernel_edits = text.edits(function)
-        dtypes = [r.dtype for r in carrying.results]
+        dtypes = [r.dtype for r in results]
         for count in counts:
             tiles = math.prod(text.launch.config.grid)
-            elements = sum(math.prod(workspace.sizes(r.shape)) for r in carrying.results)
+            elements = sum(math.prod(workspace.sizes(r.shape)) for r in results)
             if tiles * elements * 4 * count > _MOST_BYTES:
                 raise Refused(f"{count} partial results take more memory than they are worth")
             grid = [*text.launch.config.grid]
@@ -189,6 +196,12 @@ class _Plan:
     split: str
     flag: str
 
+    @cached_property
+    def stored(self) -> list[Stored]:
+        """The results as parts store them."""
+        behind = self.text.function.body.body[self.span.place + 1 :]
+        return [stored(self.text, result, behind) for result in self.carrying.results]
+
     def names(self) -> dict[str, str]:
         """Return the names of what is new in the kernel."""
         fresh = Names(self.text)
@@ -247,17 +260,17 @@ class _Plan:
             for r in self.carrying.results
             if r.kind == "highest"
         ]
-        stores = [f"{tl}.store({self.place(p, r, slot)}, {r.name})" for p, r in self.each()]
+        stores = [f"{tl}.store({self.place(p, s.result, slot)}, {s.words})" for p, s in self.each()]
         first = [
             *_parsed([f"{part} = {tl}.program_id({self.axis})", *lines]),
             *_parsed(starts, "# -inf - -inf is for the very first round alone, as in one loop over all rounds"),
             loop.with_changes(leading_lines=[x for x in loop.leading_lines if x.comment]),
             *_parsed([where, *stores]),
         ]
-        merge = cst.parse_statement(f"for {part} in range({self.split}):\n    pass\n")
+        merge = cst.parse_statement(f"for {part} in {self.over_parts()}:\n    pass\n")
         assert isinstance(merge, cst.For)
         merging = merge.body.with_changes(body=_parsed([where, *self.merging(names)]))
-        second = [merge.with_changes(body=merging), *body[place + 1 :]]
+        second = second_stage(tl, self.stored, merge.with_changes(body=merging), body[place + 1 :])
         choice = cst.parse_statement(f"if {self.flag}:\n    pass\nelse:\n    pass\n")
         assert isinstance(choice, cst.If)
         assert isinstance(choice.orelse, cst.Else)
@@ -268,6 +281,13 @@ class _Plan:
         body[place:] = [*_parsed([f"{names['tile']} = {ids}", *within]), choice]
         return self.text.with_body(body)
 
+    def over_parts(self) -> str:
+        """Return what the loop over parts goes over: written out, loads of small parts wait for memory together."""
+        sizes = [self.text.size(e) for one in self.stored for e in one.result.shape]
+        small = all(one.result.kind in _ALONE and len(one.result.shape) < 2 for one in self.stored)
+        written_out = small and all(n is not None and n <= _SMALL_PART for n in sizes)
+        return f"{self.text.tl}.static_range({self.split})" if written_out else f"range({self.split})"
+
     def split_alone(self) -> cst.FunctionDef:
         """Return the kernel with the loop split, and everything behind it as it was."""
         names = self.names()
@@ -277,9 +297,9 @@ class _Plan:
         body[self.span.place : self.span.place + 1] = [*_parsed([part, *lines]), loop]
         return self.text.with_body(body)
 
-    def each(self) -> Iterator[tuple[str, Carried]]:
-        """Yield the results, each with the parameter for its parts."""
-        yield from zip(self.pointers(), self.carrying.results, strict=True)
+    def each(self) -> Iterator[tuple[str, Stored]]:
+        """Yield the results as they are stored, each with the parameter for its parts."""
+        yield from zip(self.pointers(), self.stored, strict=True)
 
     def place(self, pointer: str, result: Carried, slot: str) -> str:
         """Return the address of a result's part."""
@@ -294,7 +314,7 @@ class _Plan:
         """Return, for every shape of two axes, a name for where its elements lie in a part, and the expression."""
         tl, fresh = self.text.tl, Names(self.text, self.names().values())
         out: dict[Shape, tuple[str, str]] = {}
-        for result in self.carrying.results:
+        for result in (one.result for one in self.stored):
             if len(result.shape) == 2 and result.shape not in out:
                 rows, columns = result.shape
                 lanes = f"{tl}.arange(0, {rows})[:, None] * {columns} + {tl}.arange(0, {columns})[None, :]"
@@ -305,7 +325,8 @@ class _Plan:
         """Return the statements that put one more part to the results."""
         tl, slot, exponential = self.text.tl, names["slot"], self.carrying.function
         lines: list[str] = []
-        for pointer, result in self.each():
+        for pointer, one in self.each():
+            result = one.result
             part = f"{tl}.load({self.place(pointer, result, slot)})"
             if result.kind == "sum":
                 lines.append(f"{result.name} += {part}")

@@ -33,7 +33,7 @@ def products_kernel(
         slot = (tile * SPLIT + part).to(tl.int64)
         tl.store(partial_ptr + slot * BLOCK_M + tl.arange(0, BLOCK_M), total)
     else:
-        for part in range(SPLIT):
+        for part in tl.static_range(SPLIT):
             slot = (tile * SPLIT + part).to(tl.int64)
             total += tl.load(partial_ptr + slot * BLOCK_M + tl.arange(0, BLOCK_M))
         total += 1.0  # once for each batch

@@ -32,7 +32,7 @@ def sums_kernel(
         tl.store(total_parts_ptr + slot * BLOCK + tl.arange(0, BLOCK), total)
         tl.store(highest_parts_ptr + slot * BLOCK + tl.arange(0, BLOCK), highest)
     else:
-        for part in range(SPLIT):
+        for part in tl.static_range(SPLIT):
             slot = (tile * SPLIT + part).to(tl.int64)
             total += tl.load(total_parts_ptr + slot * BLOCK + tl.arange(0, BLOCK))
             highest = tl.maximum(highest, tl.load(highest_parts_ptr + slot * BLOCK + tl.arange(0, BLOCK)))
