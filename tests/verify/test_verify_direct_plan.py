@@ -213,3 +213,37 @@ def test_a_launch_as_it_was_recorded_keeps_its_grid_and_numbers():
     assert (given["n_rows"], given["rows_per_program"], given["stride"]) == (Scalar(300), Scalar(7), Scalar(100))
     assert (given["x"].shape, given["sums"].shape) == ((30_000,), (5504,))
     assert (given["x"].values, given["sums"].values.kind) == (Distribution(), "uninitialised")
+
+
+ROWS_OF_HEADS = """
+@triton.jit
+def k(x, o, T, stride_h, stride_t, D: tl.constexpr):
+    at = tl.program_id(0) * stride_t + tl.program_id(1) * stride_h + tl.arange(0, D)
+    tl.store(o + at, tl.load(x + at))
+
+
+def host(x):
+    B, H, T, D = x.shape
+    o = torch.empty_like(x)
+    k[(T, B * H)](x, o, T, x.stride(1), x.stride(2), D=D)
+    return o
+"""
+
+
+def rows_of_heads(samples: int, heads: int, rows: int, width: int) -> Plan:
+    x = dense(samples, heads, rows, width)
+    arguments = {"x": x, "o": x, "T": rows, "stride_h": rows * width, "stride_t": width}
+    given = tuple((name, one if isinstance(one, Tensor) else Scalar(one)) for name, one in arguments.items())
+    named, grid = (("D", Scalar(width)),), (rows, samples * heads, 1)
+    one = RecordedLaunch("k.py", "k", 3, given, named, (), grid, CallSite("k.py", 0, "host"))
+    return plan_of(kernel_of(ROWS_OF_HEADS), one, (one,), 64)
+
+
+@pytest.mark.parametrize("heads", [16, 12])
+def test_rows_do_not_overlap_where_a_grid_is_as_long_as_a_row_by_chance(heads):
+    """Eight times sixteen heads are as many programs as a row of a head has elements."""
+    plan = rows_of_heads(8, heads, 2048, 128)
+    wish, sizes, _ = base(plan, even=False)
+    assert sizes["T"] < 2048
+    assert wish.values["stride_t"] >= 128
+    assert wish.values["stride_h"] >= sizes["T"] * 128

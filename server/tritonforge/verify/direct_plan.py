@@ -188,8 +188,11 @@ class Plan:
 
     def shortened(self, extent: int) -> int:
         """Return what becomes of an extent that is no size: shorter where the kernel is not told it."""
+        if extent in self.told:
+            # Also where a grid has as many rows by chance: a row is no shorter than the kernel knows it to be.
+            return extent
         rows = {axis.rows: axis.few for axis in self.axes if axis.rows}
-        return rows.get(extent, extent if extent < SMALLEST or extent in self.told else min(extent, UNTOLD))
+        return rows.get(extent, extent if extent < SMALLEST else min(extent, UNTOLD))
 
     def _needed(self, stride: int, sizes: Sizes, top: Mapping[int, int]) -> int:
         needed = 1
