@@ -94,7 +94,7 @@ class Round:
 
     def _compiled(self, attempt: Attempt) -> None:
         search, place = self._search, self._place(attempt)
-        if attempt.trial is None and (why := constraints.broken(attempt, search.original)):
+        if attempt.trial is None and (why := constraints.broken(attempt, search.original, measured=search.measured)):
             search.drop(attempt, why[1], "refused")
             self._guide.refuse(place, why[0])
         elif attempt.trial is not None:
