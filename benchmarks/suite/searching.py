@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import re
 import time
 from collections.abc import Sequence
 from contextlib import asynccontextmanager
@@ -35,6 +36,9 @@ from tritonforge.rewrite.rules.launch_parameters import rewrite_launch
 from tritonforge.rewrite.space import parameter_space
 from tritonforge.workload.launches import to_launch
 from tritonforge.workload.subject import Subject
+
+_BESIDE = re.compile(r": \d+\.\d+x beside the original(, the best \d+\.\d+x)?$")
+"""Ends a reason with what was measured: reasons that differ by that alone are counted together."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ def _told(result: OptimizeResult) -> dict[str, Any]:
     best = told["best"]
     reasons: dict[str, int] = {}
     for trial in told["trials"]:
-        reason = trial["reason"] or ("accepted" if trial["accepted"] else "")
+        reason = _BESIDE.sub("", trial["reason"]) or ("accepted" if trial["accepted"] else "")
         reasons[reason] = reasons.get(reason, 0) + 1
     return {
         "search_s": round(result.elapsed_s, 2),

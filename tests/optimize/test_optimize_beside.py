@@ -127,7 +127,7 @@ def test_what_an_engine_thought_of_is_held_against_what_the_gate_has_passed(fres
     assert order == sorted(order), "not before the gate has said what there is to be better than"
     assert result.best.trial.candidate.title == "BLOCK_SIZE=256"
     (thought,) = [trial for trial in result.trials if trial.candidate.title == "thought"]
-    assert thought.reason == "not faster than the best"
+    assert thought.reason == "not faster than the best: 1.50x beside the original, the best 2.73x"
     assert thought.verdict.accepted
 
 

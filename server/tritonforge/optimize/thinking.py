@@ -21,7 +21,7 @@ from tritonforge.optimize.fairness import seems_unfair
 from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, Search
 from tritonforge.optimize.steps import compile_all, keep, pass_gate, recall, sanitise
 from tritonforge.optimize.tasks import attempt_of, task_of, trials_so_far
-from tritonforge.optimize.worth import gains_too_little, promises
+from tritonforge.optimize.worth import gains_too_little, not_faster, promises
 from tritonforge.rewrite import Refusal, Thinker
 from tritonforge.verify import Gate
 from tritonforge.verify.texts import broken
@@ -159,7 +159,7 @@ async def _try(search: Search, gate: Gate, attempt: Attempt) -> None:
     if not search.measured:
         slower = search.slower_launch(attempt)
         if slower or not promises(search, attempt, search.best):
-            search.drop(attempt, slower or "not faster than the best, as predicted", "slower")
+            search.drop(attempt, slower or f"{not_faster(search, attempt)}, as predicted", "slower")
         elif await pass_gate(search, gate, attempt):
             keep(search, attempt)
         return
@@ -176,7 +176,7 @@ async def _measure(search: Search, gate: Gate, attempt: Attempt) -> None:
     reason = failed or ("" if timed else NOT_FINISHED)
     reason = reason or search.slower_launch(attempt) or seems_unfair(attempt, search.allow_slower)
     if not reason and not promises(search, attempt, search.best):
-        reason = "not faster than the best" if search.best is not None else "not faster than the original"
+        reason = not_faster(search, attempt)
     now = search.trial(attempt, reason=reason)
     attempt.trial = dataclasses.replace(now, verdict=trial.verdict, accepted=not reason)
     search.remember(attempt, ("slower" if timed else "unfinished") if reason else "verified")

@@ -76,10 +76,30 @@ def may_promise(search: Search, attempt: Attempt) -> bool:
 
 def not_better(search: Search, attempt: Attempt) -> str:
     """Return why a version that was compiled, and measured where that is possible, was not verified."""
+    if speedup_of(search, attempt) <= speedup_of(search, search.best):
+        return not_faster(search, attempt)
+    little = f"too little faster than {_best(search)} to be verified"
+    return search.slower_launch(attempt) or f"{little}{_beside(search, attempt)}"
+
+
+def not_faster(search: Search, attempt: Attempt) -> str:
+    """Return, in a clause, that a version is not faster than the best, with what was measured where anything was.
+
+    Times of different rounds do not compare: clocks change. Each speedup is over the original in the same rounds.
+    """
+    return f"not faster than {_best(search)}{_beside(search, attempt)}"
+
+
+def _best(search: Search) -> str:
+    return "the original" if search.best is None else "the best"
+
+
+def _beside(search: Search, attempt: Attempt) -> str:
     best = search.best
-    if best is None or speedup_of(search, attempt) <= speedup_of(search, best):
-        return "not faster than the best"
-    return search.slower_launch(attempt) or "too little faster than the best to be verified"
+    if attempt.speedup is None or (best is not None and best.speedup is None):
+        return ""
+    beside = f": {attempt.speedup[0]:.2f}x beside the original"
+    return beside if best is None or best.speedup is None else f"{beside}, the best {best.speedup[0]:.2f}x"
 
 
 def gains_too_little(search: Search, attempt: Attempt) -> bool:
