@@ -238,6 +238,9 @@ def test_a_kernel_that_does_not_compile_is_wrong_input_to_a_search_and_an_error_
     (workspace / "kernels.py").write_text(text.replace("@triton.jit", spec))
     done = tritonforge("optimize", "kernels.py::scale", "--target", "offline", cwd=workspace)
     says(done, 2, "scale does not compile for sm_90", "no_such_thing")
+    done = tritonforge("profile", "kernels.py::scale", "--target", "offline", cwd=workspace)
+    assert done.returncode == 1, "there is no profile of it"
+    assert "what does not compile cannot be run" in done.stdout
     done = tritonforge("analyze", "kernels.py::scale", "--target", "offline", "--format", "sarif", cwd=workspace)
     assert done.returncode == 1
     (result,) = (one for one in json.loads(done.stdout)["runs"][0]["results"] if one["ruleId"] == "TF603")

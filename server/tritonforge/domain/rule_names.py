@@ -50,6 +50,9 @@ RULE_NAMES: Mapping[str, str] = {
 }
 """Every rule's name by its code. The rules themselves are `diagnosis`'; settings and comments only name them."""
 
+DOES_NOT_COMPILE = "TF603"
+"""There is no profile of a launch with this finding."""
+
 _CLOSE = 0.65
 
 

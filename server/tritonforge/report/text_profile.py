@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from tritonforge.domain.compilation import Prediction
 from tritonforge.domain.profile import Profile, Roofline
 from tritonforge.domain.results import ProfileResult
+from tritonforge.domain.rule_names import DOES_NOT_COMPILE
 from tritonforge.report import wording
 from tritonforge.report.text import BLANK, WIDTH, Line, Span, Style, apart, bar, indent, line, shortened, table, wrap
 from tritonforge.report.text_analyze import launch_text
@@ -221,7 +222,7 @@ def _source(profile: Profile, source: str, *, rows: int, width: int) -> list[Lin
 
 def _next(profile: Profile, width: int) -> list[Line]:
     path = wording.kernel_path(profile.kernel)
-    if (refused := next((one for one in profile.findings if one.code == "TF603"), None)) is not None:
+    if (refused := next((one for one in profile.findings if one.code == DOES_NOT_COMPILE), None)) is not None:
         return labelled(
             "Next",
             wrap([f"Mend line {refused.range.start.line}: what does not compile cannot be run."], width=width - LABEL),

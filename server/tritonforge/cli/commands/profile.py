@@ -26,6 +26,7 @@ from tritonforge.cli.running import (
 )  # fmt: skip
 from tritonforge.cli.selecting import Selected, select_one
 from tritonforge.domain.counters import CounterChoice
+from tritonforge.domain.rule_names import DOES_NOT_COMPILE
 
 
 @click.command(cls=MaybeProgram)
@@ -57,6 +58,8 @@ def profile(
 
     With -- COMMAND, run a whole program as ever and rank its Triton kernels by share of GPU time on stderr when it has
     ended, each with what holds it back and how much faster it could be; the exit code is the command's.
+
+    The exit code is 1 where a launch does not compile.
     """
     if command is not None:
         alone(kernel, report)
@@ -110,4 +113,4 @@ async def _profile(
         lambda width: profile_text(result, {selected.analysis.file: selected.text}, width=width, every=is_verbose()),
         lambda: page,
     )
-    return 0
+    return int(any(finding.code == DOES_NOT_COMPILE for profile in result.profiles for finding in profile.findings))

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.finding import evidence, line_range
 from tritonforge.diagnosis.rules.rule import Observation, Rule
+from tritonforge.domain.rule_names import DOES_NOT_COMPILE
 
 _SAID = re.compile(r"(?:\S+ does not compile: )?(?:line (?P<line>\d+): )?(?P<why>.*)", re.DOTALL)
 _MOST = 300
@@ -35,4 +36,4 @@ def _look(case: Case) -> Iterable[Observation]:
     )
 
 
-RULE = Rule("TF603", "does-not-compile", "source", _look)
+RULE = Rule(DOES_NOT_COMPILE, "does-not-compile", "source", _look)
