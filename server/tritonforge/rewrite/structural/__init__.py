@@ -18,6 +18,7 @@ from tritonforge.rewrite.structural.frame import (
     rewrites,
     together,
 )
+from tritonforge.rewrite.structural.grouped_heads import GroupedHeads
 from tritonforge.rewrite.structural.k_major import KMajor
 from tritonforge.rewrite.structural.loop_axis import LoopAxis
 from tritonforge.rewrite.structural.loops_and_arithmetic import LOOPS_AND_ARITHMETIC
@@ -50,6 +51,7 @@ REWRITES: tuple[Structural, ...] = (
     Exp2Scale(),
     CausalSplit(),
     MaskedTail(),
+    GroupedHeads(),
     Pairs(),
     ScalarLoop(),
     KMajor(),

@@ -117,11 +117,12 @@ def with_value(call: cst.Call, old: cst.Arg | None, parameter: str, value: cst.B
 
 
 def with_mask(call: cst.Call, function: str, mask: str) -> cst.Call:
-    """Return a load, a store or an atomic that also keeps to the mask that is a variable of this name."""
+    """Return a load, a store or an atomic that also keeps to a mask: a variable, perhaps indexed."""
+    own = cst.parse_expression(mask)
     old = argument(call, function, "mask")
     if old is None or code(old.value) == "None":
-        return with_value(call, old, "mask", cst.Name(mask))
-    return with_value(call, old, "mask", cst.BinaryOperation(grouped(old.value), cst.BitAnd(), cst.Name(mask)))
+        return with_value(call, old, "mask", own)
+    return with_value(call, old, "mask", cst.BinaryOperation(grouped(old.value), cst.BitAnd(), own))
 
 
 def grouped(node: cst.BaseExpression) -> cst.BaseExpression:
