@@ -1,5 +1,6 @@
 """The space of launch parameters: what may be set, what is worth compiling, and in which order it is tried."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ from tritonforge.domain.candidate import Candidate, Trial
 from tritonforge.domain.finding import Bottleneck
 from tritonforge.domain.launch import CallSite, Config, Launch, Problem, Scalar, Tensor
 from tritonforge.domain.source import apply_edits
-from tritonforge.rewrite import Refusal, RuleEngine, Task, parameter_space, proposals
+from tritonforge.rewrite import Refusal, RuleEngine, Task, parameter_space, proposals, rewrite_launch
 from tritonforge.rewrite.plausibility import DotTiles, dot_tiles, implausible, is_plausible
+from tritonforge.rewrite.space import neighbours
 
 ROOT = Path(__file__).parent.parent.parent
 GOLDEN = ROOT / "tests" / "golden" / "rewrite"
@@ -210,3 +212,56 @@ def test_the_engine_says_once_why_it_cannot():
     assert len(refusals) == len(set(refusals))
     without = list(RuleEngine().propose(Task(kernel, {"f.py": text}, ())))
     assert without == [Refusal("No launch of add_kernel is known, so that there is nothing to start from.")]
+
+
+def _split(**values):
+    config = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "SPLIT_K": 4, "num_warps": 4, "num_stages": 3} | values
+    tensors = [(n, Tensor((256, 16384), (16384, 1), "float16")) for n in ("a_ptr", "b_ptr")]
+    scalars = [(n, Scalar(v)) for n, v in {"M": 256, "N": 1024, "K": 16384}.items()]
+    grid = (256 // config["BLOCK_M"], 1024 // config["BLOCK_N"], config["SPLIT_K"])
+    return _of(
+        GOLDEN / "split_shared_constant" / "before.py", "mm_kernel", arguments=[*tensors, *scalars], grid=grid, **config
+    )
+
+
+def test_a_count_of_parts_goes_with_each_tile_so_that_programs_fill_the_gpu():
+    wanted = _proposals(_split(), "tile-too-small")
+    first = [v for v in wanted if (v["BLOCK_M"], v["BLOCK_N"], v["BLOCK_K"], v["num_stages"]) == (128, 256, 64, 4)]
+    assert [v["SPLIT_K"] for v in first] == [16, 32], (
+        "8 tiles: 128 programs on 132 SMs, and 256; of today's 4 parts most SMs idle"
+    )
+    assert {v["BLOCK_K"] for v in wanted} >= {32, 64, 128}, "the grid does not depend on it"
+    assert all(v["SPLIT_K"] * v["BLOCK_K"] <= 16384 for v in wanted)
+    (text, kernel, launch) = _split()
+    step = rewrite_launch(kernel, {"f.py": text}, first[0], launch)
+    assert isinstance(step, Candidate), step
+
+
+def test_around_the_best_a_tile_and_the_parts_change_together():
+    _, kernel, launch = _split()
+    space = parameter_space(kernel, launch, (), _bottleneck("tile-too-small"), "sm_90")
+    best = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "SPLIT_K": 8, "num_warps": 8, "num_stages": 3}
+    near = list(neighbours(best, space, kernel, launch, "sm_90"))
+    assert best | {"SPLIT_K": 16} in near
+    assert best | {"BLOCK_K": 128} in near
+    assert best | {"BLOCK_N": 256, "SPLIT_K": 16} in near
+    assert best | {"BLOCK_N": 64, "SPLIT_K": 4} in near
+
+
+def test_a_count_of_parts_that_the_grid_does_not_have_is_left_alone():
+    case = _split()
+    _, kernel, launch = case
+    other = replace(launch, config=replace(launch.config, grid=(4, 16, 8)))
+    wanted = _proposals((case[0], kernel, other), "tile-too-small")
+    assert wanted
+    assert not any("SPLIT_K" in v for v in wanted)
+
+
+def test_tiles_in_a_dict_that_the_launch_spreads_and_the_grid_reads_are_tried():
+    case = _of(
+        GOLDEN / "value_kwargs_dict_read_by_the_grid" / "before.py", "mm_kernel",
+        arguments=[("a_ptr", Tensor((4096, 4096), (4096, 1), "float8_e4m3fn")), ("M", Scalar(4096)), ("N", Scalar(4096)),
+                   ("K", Scalar(4096))],
+        grid=(64, 64, 1), BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, num_warps=4, num_stages=3,
+    )  # fmt: skip
+    assert (128, 128) in {(v["BLOCK_M"], v["BLOCK_N"]) for v in _proposals(case, "shared-memory")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from tritonforge.compilation.architectures import Architecture, architecture
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Launch, Scalar, Tensor, tensors_of
 from tritonforge.prediction.gpus import gpu_for
+from tritonforge.rewrite.rules.splits import split_counts
 from tritonforge.rewrite.shapes import WARPS
 
 Values = dict[str, int]
@@ -66,7 +67,8 @@ class Facts:
     `current`: all integers it runs with. `fixed`: tiles that cannot be set. `names`: what the space is made of, tiles
     first. `staged`: whether `num_stages` does anything. `operand_bytes`: of one element. `limits`, `units`: of one SM,
     and how many the usual GPU has. `programs`: of the grid. `caps`: tile → the least power of two over its extent.
-    `grid`: of the launch as it is.
+    `grid`: of the launch as it is. `splits`: counts of parts that may be set, each with its axis of the grid and the
+    tile of which the parts take turns.
     """
 
     kernel: Kernel
@@ -81,6 +83,7 @@ class Facts:
     programs: int
     caps: Mapping[str, int]
     grid: tuple[int, int, int]
+    splits: Mapping[str, tuple[int, str]]
 
     @classmethod
     def of(cls, kernel: Kernel, launch: Launch, arch: str) -> Facts:
@@ -90,7 +93,9 @@ class Facts:
         sources: dict[str, set[str]] = {}
         for site in kernel.launch_sites:
             for name, value in site.constexprs:
-                sources.setdefault(name, set()).add(value.source)
+                # A number that stands in a dict which the launch spreads can be edited there.
+                written = value.source == "kwargs" and value.text.isdecimal()
+                sources.setdefault(name, set()).add("literal" if written else value.source)
         tuned = {n for c in (kernel.autotune.configs if kernel.autotune else ()) for n, _ in c.constexprs}
         tiles = [t for t in kernel.tiles if t in current]
         fixed = {t for t in tiles if t not in tuned and (sources.get(t, set()) & _FIXED or kernel.autotune)}
@@ -111,6 +116,7 @@ class Facts:
             launch.programs,
             _caps(kernel, launch, current),
             launch.config.grid,
+            _splits(kernel, launch, current, fixed),
         )
 
     def filled(self, values: Mapping[str, int]) -> Values:
@@ -128,10 +134,25 @@ class Facts:
         """Return how many programs the grid would have."""
         full = self.filled(values)
         ratio = 1.0
+        in_parts = {tile for _, tile in self.splits.values()}
         for tile in dict.fromkeys(t for _, tiles in self.kernel.program_axes for t in tiles):
-            if tile in self.current and tile in full:
+            if tile in self.current and tile in full and tile not in in_parts:
                 ratio *= self.current[tile] / full[tile]
+        for count in self.splits:
+            ratio *= full[count] / self.current[count]
         return self.programs * ratio
+
+
+def _splits(
+    kernel: Kernel, launch: Launch, current: Mapping[str, int], fixed: Collection[str]
+) -> dict[str, tuple[int, str]]:
+    """Return the counts of parts that are tiles to be set, and that the recorded grid has as many programs as."""
+    placed = {axis: tiles[0] for axis, tiles in kernel.program_axes if len(tiles) == 1}
+    return {
+        name: (axis, placed[axis])
+        for name, axis in split_counts(kernel).items()
+        if name in kernel.tiles and name not in fixed and launch.config.grid[axis] == current.get(name)
+    }
 
 
 def _caps(kernel: Kernel, launch: Launch, current: Mapping[str, int]) -> dict[str, int]:
@@ -142,8 +163,9 @@ def _caps(kernel: Kernel, launch: Launch, current: Mapping[str, int]) -> dict[st
         stop = scalars.get(loop.stop or "")
         if loop.step_tile is not None and stop is not None:
             extents[loop.step_tile] = max(stop, extents.get(loop.step_tile, 0))
+    in_parts = set(split_counts(kernel).values())
     for axis, tiles in kernel.program_axes:
-        if len(tiles) == 1 and tiles[0] in current and axis < 3:
+        if len(tiles) == 1 and tiles[0] in current and axis < 3 and axis not in in_parts:
             covered = launch.config.grid[axis] * current[tiles[0]]
             extents[tiles[0]] = max(covered, extents.get(tiles[0], 0))
     return {tile: 1 << max(extent - 1, 1).bit_length() for tile, extent in extents.items()}
@@ -190,11 +212,15 @@ def why_not(values: Mapping[str, int], facts: Facts) -> str | None:
         least = max(facts.caps.get(tile, MAX_ELEMENTS), facts.current.get(tile, 1), MIN_DOT)
         if values.get(tile, 1) > least:
             return f"{tile}={values[tile]} spans more than there is"
+    in_parts = {axis for axis, _ in facts.splits.values()}
     for axis, placed in facts.kernel.program_axes:
-        if axis in {1, 2} and len(placed) == 1 and facts.current.get(placed[0]) and full[placed[0]]:
+        if axis in {1, 2} - in_parts and len(placed) == 1 and facts.current.get(placed[0]) and full[placed[0]]:
             extent = facts.grid[axis] * facts.current[placed[0]] / full[placed[0]]
             if extent > MOST_PROGRAMS:
                 return f"{placed[0]}={full[placed[0]]} makes a grid of {extent:.0f} programs along {'yz'[axis - 1]}"
+    for count, (_, tile) in facts.splits.items():
+        if full[count] * full.get(tile, 1) > max(facts.caps.get(tile, MAX_ELEMENTS), facts.current[count]):
+            return f"{count}={full[count]} leaves programs without a part"
     elements = facts.elements(values)
     threads = facts.limits.warp * warps
     if elements > MAX_ELEMENTS:

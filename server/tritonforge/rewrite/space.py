@@ -25,6 +25,11 @@ _KINDS: dict[str, BottleneckClass] = {
     "grid-too-small": "grid-too-small",
 }
 
+_PER_SPLIT = 24
+"""How many more proposals there may be for a count of parts, which goes with each tile."""
+_NEARLY = 0.25
+"""How much of a doubling an SM may lack: 128 programs on 132 SMs fill them."""
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -77,7 +82,7 @@ def proposals(
     facts = Facts.of(kernel, launch, arch)
     current = {n: facts.current.get(n) for n in allowed}
     seen: set[tuple[tuple[str, int], ...]] = set()
-    limit = limit if limit is not None else (32 if kernel.dots else 20)
+    limit = limit if limit is not None else (32 if kernel.dots else 20) + _PER_SPLIT * len(facts.splits)
     for values in _ordered(facts, _kind(findings, bottleneck)):
         chosen = {n: values[n] for n in allowed if n in values}
         key = tuple(sorted(chosen.items()))
@@ -94,7 +99,8 @@ def neighbours(
 ) -> Iterator[Values]:
     """Yield values one step away from `best`, the best known so far: one value doubled or halved, stages by one.
 
-    Then a tile and the warps doubled or halved together, so that a thread keeps its share. Plausible ones alone.
+    Then a tile and the warps doubled or halved together, so that a thread keeps its share, and a tile and the count of
+    parts, so that there are as many programs. Plausible ones alone.
     """
     facts = Facts.of(kernel, launch, arch)
     free = [p.name for p in space if len(p.values) > 1]
@@ -104,9 +110,13 @@ def neighbours(
         near = (start[name] + 1, start[name] - 1) if name == "num_stages" else (start[name] * 2, start[name] // 2)
         steps += [start | {name: value} for value in near]
     if "num_warps" in free:
-        for tile in (n for n in free if n in kernel.tiles):
+        for tile in (n for n in free if n in kernel.tiles and n not in facts.splits):
             steps.append(start | {tile: start[tile] * 2, "num_warps": start["num_warps"] * 2})
             steps.append(start | {tile: start[tile] // 2, "num_warps": start["num_warps"] // 2})
+    for count in (n for n in facts.splits if n in free):
+        for tile in (t for _, tiles in kernel.program_axes for t in tiles if t in free and t != facts.splits[count][1]):
+            steps.append(start | {tile: start[tile] * 2, count: start[count] * 2})
+            steps.append(start | {tile: start[tile] // 2, count: start[count] // 2})
     yield from (step for step in steps if min(step.values()) >= 1 and why_not(step, facts) is None)
 
 
@@ -161,7 +171,9 @@ def _option_values(facts: Facts) -> list[Values]:
     pairs = sorted(
         itertools.product(warps, stages), key=lambda p: p[0] != now["num_warps"] and p[1] != now["num_stages"]
     )
-    return [_complete(facts, {}, w, s) for w, s in pairs]
+    today = _complete(facts, {}, now["num_warps"], now["num_stages"])
+    in_parts = [today | parts for parts in _parts(facts, today)] if facts.splits else []
+    return [*in_parts, *(_complete(facts, {}, w, s) for w, s in pairs)]
 
 
 def _dot_values(facts: Facts) -> list[Values]:
@@ -169,8 +181,23 @@ def _dot_values(facts: Facts) -> list[Values]:
     out = []
     for shape in DOTS:
         deep = max(MIN_DOT, shape.k * 2 // facts.operand_bytes)
-        out.append(_complete(facts, {m: shape.m, n: shape.n, k: deep}, shape.warps, shape.stages))
+        tile = _complete(facts, {m: shape.m, n: shape.n, k: deep}, shape.warps, shape.stages)
+        out += [tile | parts for parts in _parts(facts, tile)]
     return out
+
+
+def _parts(facts: Facts, tile: Values) -> list[Values]:
+    """Return the counts of parts to try with a tile: one that gives each SM a program, twice as many, and today's.
+
+    More of them keep more SMs busy, and add up more often what they come to. Nothing to choose: one empty choice.
+    """
+    if not facts.splits:
+        return [{}]
+    name = next(iter(facts.splits))
+    whole = facts.programs_with(tile | {name: 1})
+    fills = 1 << max(0, math.ceil(math.log2(max(facts.units / whole, 1)) - _NEARLY))
+    counts = dict.fromkeys((fills, 2 * fills, facts.current[name]))
+    return [{name: count} for count in counts]
 
 
 def _block_values(facts: Facts) -> list[Values]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tritonforge.rewrite.rules.grid import Divisor, Grid, counted, divisors, meta_key
 from tritonforge.rewrite.rules.launch_values import LaunchNode, Refused, Settings, integer, literal_in
+from tritonforge.rewrite.rules.splits import split_counts
 from tritonforge.rewrite.scopes import Variable
 
 
@@ -59,6 +60,7 @@ def grid_edits(settings: Settings, launch: LaunchNode, grid: Grid, change: TileC
             for expression in alternative:
                 reader.read(axis, expression, linked)
             reader.linked.setdefault(axis, []).append(linked)
+            reader.read_count(axis, alternative)
     reader.require_links()
     return reader.edits
 
@@ -72,30 +74,63 @@ class _Reader:
         self.grid = grid
         self.change = change
         self.axes = dict(self.kernel.program_axes)
+        self.counts = {axis: name for name, axis in split_counts(self.kernel).items() if name in change.old}
         self.edits = GridEdits()
         self.linked: dict[int | None, list[set[str]]] = {}
+        self.counted: dict[int, list[bool]] = {}
 
     def read(self, axis: int | None, expression: ast.expr, linked: set[str]) -> None:
         """Find everything in `expression` that stands for a tile; collect replacements, and the tiles in `linked`."""
         within: dict[ast.AST, Divisor] = {}
         for division in divisors(expression):
             within.update(dict.fromkeys(ast.walk(division.node), division))
+        in_dicts = set[ast.AST]()
         for node in ast.walk(expression):
-            key = meta_key(self.grid, node)
+            key = meta_key(self.grid, node) or self._entry(node)
             if key is not None:
                 linked.add(key)
-            elif (variable := self._host_variable(node)) is not None:
+                in_dicts.update(ast.walk(node))
+            elif node not in in_dicts and (variable := self._host_variable(node)) is not None:
                 tiles = self.change.by_variable[variable]
                 if variable in self.change.detached:
                     inside = within.get(node)
                     tile = self._choose(axis, list(tiles), ast.unparse(node), inside.numerator if inside else None)
                     assert isinstance(node, ast.expr)
-                    self.edits.set(node, str(self.change.new[tile]))
+                    if self.change.changed(tile):  # else the launch goes on reading the variable, too
+                        self.edits.set(node, str(self.change.new[tile]))
                     linked.add(tile)
                 else:
                     linked.update(tiles)
         for division in divisors(expression):
             self._read_division(axis, division, linked)
+
+    def read_count(self, axis: int | None, alternative: Sequence[ast.expr]) -> None:
+        """Note where an alternative of an axis is the count of parts, and what follows where its number stands there.
+
+        `SPLIT_K`, `META["SPLIT_K"]`, an entry of a dict or the number: nothing beside it.
+        """
+        count = self.counts.get(axis) if axis is not None else None
+        if axis is None or count is None:
+            return
+        found = False
+        for expression in alternative:
+            variable = self._host_variable(expression)
+            number = integer(expression) == self.change.old[count]
+            if number and self.change.changed(count):
+                self.edits.set(expression, str(self.change.new[count]))
+            named = count == (meta_key(self.grid, expression) or self._entry(expression))
+            found = found or number or named or (variable is not None and self._follows(variable, count))
+        self.counted.setdefault(axis, []).append(found)
+
+    def _follows(self, variable: Variable, count: str) -> bool:
+        return variable not in self.change.detached and self.change.by_variable[variable] == (count,)
+
+    def _entry(self, node: ast.AST) -> str | None:
+        """Return `BLOCK` for `sizes["BLOCK"]`, an entry of the dict that the launch spreads: it follows the edit."""
+        if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Constant):
+            return None
+        variable, key = self._host_variable(node.value), node.slice.value
+        return key if variable is not None and key in self.change.by_variable[variable] else None
 
     def _read_division(self, axis: int | None, division: Divisor, linked: set[str]) -> None:
         for factor in division.factors:
@@ -114,7 +149,7 @@ class _Reader:
         return variable if variable in self.change.by_variable else None
 
     def _tile_of(self, axis: int | None, factor: ast.expr, numerator: str) -> str | None:
-        key = meta_key(self.grid, factor)
+        key = meta_key(self.grid, factor) or self._entry(factor)
         if key is not None:
             return key if key in self.change.old else None
         variable = self._host_variable(factor)
@@ -186,6 +221,14 @@ class _Reader:
         anywhere = set().union(*self.linked.get(None, ()))
         for axis, tiles in self.axes.items():
             links = self.linked.get(axis, [])
+            parts, counted = self.counts.get(axis), self.counted.get(axis, [])
+            if parts is not None and counted and all(counted):
+                continue  # whatever the tile is, each program has its part of the loop
+            if parts is not None and self.change.changed(parts):
+                raise Refused(
+                    f"{parts} counts the programs of axis {axis}, but the grid at line {self.launch.call.lineno} does "
+                    "not say so"
+                )
             for tile in tiles:
                 if not self.change.changed(tile) or tile in anywhere:
                     continue

@@ -184,7 +184,7 @@ class Settings:
         """Return a dict that is written out, at the launch or in a variable, as far as it concerns `name`.
 
         None when `name` may be in it without being seen: an entry with another key, or a use of the variable other than
-        spreading it or setting another entry.
+        spreading it, reading an entry or setting another one.
         """
         if isinstance(node, ast.Name):
             variable = self.scopes.resolve(node)
@@ -204,11 +204,15 @@ class Settings:
         return None
 
     def _harmless(self, read: Read, name: str) -> bool:
+        """Tell whether a use of a dict hides nothing of `name`: it is spread, an entry read, or another one set."""
         parent = self.scopes.parents[read]
         if isinstance(parent, ast.keyword):
             return parent.arg is None
         key = parent.slice if isinstance(parent, ast.Subscript) and parent.value is read else None
-        return isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value != name
+        if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+            return False
+        assert isinstance(parent, ast.Subscript)
+        return key.value != name or isinstance(parent.ctx, ast.Load)
 
     def _resolve(self, name: str, at: ast.expr, node: ast.expr, chain: tuple[Variable, ...]) -> Setting:
         literal = literal_in(node)
