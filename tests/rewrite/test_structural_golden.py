@@ -179,3 +179,12 @@ if __name__ == "__main__":
         one = found[task.get("choose", 0)]
         (GOLDEN / name / "after.py").write_bytes(apply_edits(before, one.candidate.edits).encode())
         sys.stdout.write(f"{name} written\n")
+
+
+def test_fp8_that_is_converted_before_the_dot_is_summed_up_in_it():
+    folder = GOLDEN / "dot_refused_fp8"
+    wanted, text = json.loads((folder / "task.json").read_text()), (folder / "before.py").read_text()
+    converted = text.replace("tl.dot(a, b.T)", "tl.dot(a.to(tl.float16), b.to(tl.float16).T)")
+    (outcome,) = rewrites(BY_NAME["dot-accumulator"], task_of(converted, wanted))
+    assert not isinstance(outcome, Refusal), outcome
+    assert "acc = tl.dot(a.to(tl.float16), b.to(tl.float16).T, acc)" in outcome.task.texts["before.py"]
