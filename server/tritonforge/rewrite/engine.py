@@ -35,7 +35,12 @@ TREATED = frozenset({"TF106", "TF203", "TF206", "TF208", "TF301", "TF302", "TF30
 _TUNED = 4
 """Sets of launch parameters that a structural rewrite is tried with, where it is one for the bottleneck."""
 
-_FINISHED_BY = {"private-sums": "two-stages", "unlocked-sums": "two-stages", "several-rows": "pairs"}
+_FINISHED_BY = {
+    "private-sums": "two-stages",
+    "unlocked-sums": "two-stages",
+    "several-rows": "pairs",
+    "row-tiles": "split-loop",
+}
 """Which rewrite finishes what another begins. Step by step the search need not get there: the second alone may be the
 faster one, and leaves the first nothing to do."""
 

@@ -32,6 +32,7 @@ from tritonforge.rewrite.structural.plain_strides import PlainStrides
 from tritonforge.rewrite.structural.private_sums import PrivateSums
 from tritonforge.rewrite.structural.program_order import GroupedPrograms, HeaviestFirst, ProgramAxes
 from tritonforge.rewrite.structural.relaxed_atomics import RelaxedAtomics
+from tritonforge.rewrite.structural.row_tiles import RowTiles
 from tritonforge.rewrite.structural.scalar_loop import ScalarLoop
 from tritonforge.rewrite.structural.several_rows import SeveralRows
 from tritonforge.rewrite.structural.split_loop import SplitLoop
@@ -58,6 +59,7 @@ REWRITES: tuple[Structural, ...] = (
     UnlockedSums(),
     TwoStages(),
     ColumnLoop(),
+    RowTiles(),
     SumOfProducts(),
     OnlineSoftmax(),
     OnePassVariance(),

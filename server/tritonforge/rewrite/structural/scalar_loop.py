@@ -10,32 +10,18 @@ refused.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import libcst as cst
 
 from tritonforge.domain.finding import BottleneckClass
 from tritonforge.rewrite.rules.launch_values import Refused
-from tritonforge.rewrite.structural.calls import argument, integer, name_of, value_of, with_mask, with_value
+from tritonforge.rewrite.structural.blocked_rounds import NEUTRAL, Loop, ToBlocks, step, targets
+from tritonforge.rewrite.structural.calls import integer, name_of, value_of
 from tritonforge.rewrite.structural.flow import Flow, flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.host import Host
 from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
 from tritonforge.rewrite.structural.parameters import with_parameter
-
-_NEUTRAL = {"sum": "0.0", "max": 'float("-inf")', "min": 'float("inf")'}
-_FUNCTION = {"maximum": "max", "minimum": "min"}
-
-
-@dataclass
-class _Loop:
-    """A loop over elements: its bounds as text, and variable → how it is put together (`sum`, `max`, `min`)."""
-
-    node: cst.For
-    variable: str
-    start: str
-    stop: str
-    carried: dict[str, str] = field(default_factory=dict)
 
 
 class ScalarLoop:
@@ -68,7 +54,7 @@ class ScalarLoop:
             )
 
 
-def _loop(text: KernelText, flow: Flow) -> _Loop:
+def _loop(text: KernelText, flow: Flow) -> Loop:
     for node in nodes_of(text.function):
         if not isinstance(node, cst.For) or not isinstance(node.target, cst.Name):
             continue
@@ -88,11 +74,11 @@ def _loop(text: KernelText, flow: Flow) -> _Loop:
             and node.target.value in flow.of(n.args[0].value).steps
         ]
         if loads and all(flow.of(n.args[0].value).shape == () for n in loads):
-            return _Loop(node, node.target.value, start, stop)
+            return Loop(node, node.target.value, start, stop)
     raise Absent("no loop loads single elements")
 
 
-def _check(text: KernelText, flow: Flow, loop: _Loop) -> None:
+def _check(text: KernelText, flow: Flow, loop: Loop) -> None:
     node, variable = loop.node, loop.variable
 
     def varies(one: cst.CSTNode) -> bool:
@@ -146,7 +132,7 @@ def _is_target(text: KernelText, name: cst.CSTNode) -> bool:
     return any(isinstance(n, cst.AssignTarget) and n.target is name for n in nodes_of(text.function))
 
 
-def _accumulation(text: KernelText, loop: _Loop, name: str) -> str:
+def _accumulation(text: KernelText, loop: Loop, name: str) -> str:
     """Return how a carried variable is put together.
 
     Raises:
@@ -154,42 +140,18 @@ def _accumulation(text: KernelText, loop: _Loop, name: str) -> str:
     """
     kinds = set()
     for node in nodes_of(loop.node.body):
-        kind, term = _step(node, name, text.tl)
+        kind, term = step(node, name, text.tl)
         again = term is not None and any(isinstance(n, cst.Name) and n.value == name for n in (term, *nodes_of(term)))
         if kind:
             kinds.add("" if again else kind)
-        elif isinstance(node, cst.Assign | cst.AugAssign) and name in _targets(node):
+        elif isinstance(node, cst.Assign | cst.AugAssign) and name in targets(node):
             kinds.add("")
     own = sum(isinstance(n, cst.Name) and n.value == name for n in nodes_of(loop.node.body))
-    steps = [n for n in nodes_of(loop.node.body) if _step(n, name, text.tl)[0]]
+    steps = [n for n in nodes_of(loop.node.body) if step(n, name, text.tl)[0]]
     reads = sum(2 if isinstance(n, cst.Assign) else 1 for n in steps)
     if len(kinds) != 1 or "" in kinds or own != reads:
         raise Refused(f"each round needs the {name} of the one before")
     return kinds.pop()
-
-
-def _targets(node: cst.Assign | cst.AugAssign) -> set[str]:
-    return {code(t.target) for t in node.targets} if isinstance(node, cst.Assign) else {code(node.target)}
-
-
-def _step(node: cst.CSTNode, name: str, tl: str) -> tuple[str, cst.BaseExpression | None]:
-    """Return how an assignment adds to a variable, and what: `sum` and `x` for `name += x`."""
-    if isinstance(node, cst.AugAssign) and code(node.target) == name and isinstance(node.operator, cst.AddAssign):
-        return "sum", node.value
-    if not isinstance(node, cst.Assign) or len(node.targets) != 1 or code(node.targets[0].target) != name:
-        return "", None
-    value = node.value
-    if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Add):
-        for own, other in ((value.left, value.right), (value.right, value.left)):
-            if code(own) == name:
-                return "sum", other
-    called = name_of(value, tl)
-    if isinstance(value, cst.Call) and called in _FUNCTION and len(value.args) == 2:
-        first, second = (a.value for a in value.args)
-        for own, other in ((first, second), (second, first)):
-            if code(own) == name:
-                return _FUNCTION[called], other
-    return "", None
 
 
 def _check_first(name: str, definitions: frozenset[int], flow: Flow, kind: str) -> None:
@@ -198,13 +160,13 @@ def _check_first(name: str, definitions: frozenset[int], flow: Flow, kind: str) 
         value = node.value if isinstance(node, cst.Assign) else None
         words = code(value).replace(" ", "").replace("'", '"') if value is not None else ""
         words = {'-float("inf")': 'float("-inf")'}.get(words, words)
-        if words not in ({"0", "0.0"} if kind == "sum" else {_NEUTRAL[kind]}):
-            raise Refused(f"{name} does not begin at {_NEUTRAL[kind]}")
+        if words not in ({"0", "0.0"} if kind == "sum" else {NEUTRAL[kind]}):
+            raise Refused(f"{name} does not begin at {NEUTRAL[kind]}")
     if not definitions:
         raise Refused(f"{name} is a parameter")
 
 
-def _check_stores(text: KernelText, flow: Flow, loop: _Loop) -> None:
+def _check_stores(text: KernelText, flow: Flow, loop: Loop) -> None:
     loaded: dict[str, set[str]] = {}
     for node in nodes_of(loop.node.body):
         if isinstance(node, cst.Call) and name_of(node, text.tl) == "load":
@@ -237,10 +199,10 @@ def _pointers(text: KernelText, address: str) -> set[str]:
     return grown & known
 
 
-def _blocked(text: KernelText, flow: Flow, loop: _Loop, tile: str) -> cst.FunctionDef:
+def _blocked(text: KernelText, flow: Flow, loop: Loop, tile: str) -> cst.FunctionDef:
     mask = text.fresh("inside", "in_bounds", "mask")
     first = text.fresh("start", "begin", f"first_{loop.variable}")
-    transform = _ToBlocks(text, flow, loop, tile, mask)
+    transform = ToBlocks(text, flow, loop, tile, mask)
     body = loop.node.body.visit(transform)
     assert isinstance(body, cst.IndentedBlock)
     lines = [
@@ -265,7 +227,7 @@ def _blocked(text: KernelText, flow: Flow, loop: _Loop, tile: str) -> cst.Functi
 class _Around(cst.CSTTransformer):
     """Puts the new loop in place, with what carried variables begin as and how they end."""
 
-    def __init__(self, tl: str, loop: _Loop, tile: str, starts: set[int], new: Sequence[cst.BaseStatement]) -> None:
+    def __init__(self, tl: str, loop: Loop, tile: str, starts: set[int], new: Sequence[cst.BaseStatement]) -> None:
         super().__init__()
         self.tl, self.loop, self.tile, self.starts, self.new = tl, loop, tile, starts, new
 
@@ -285,74 +247,3 @@ class _Around(cst.CSTTransformer):
         else:
             value = f"{self.tl}.full(({self.tile},), {words}, {dtype})"
         return updated_node.with_changes(value=cst.parse_expression(value))
-
-
-class _ToBlocks(cst.CSTTransformer):
-    """The body of the loop, with masks, and neutral values where a lane has no element."""
-
-    def __init__(self, text: KernelText, flow: Flow, loop: _Loop, tile: str, mask: str) -> None:
-        super().__init__()
-        self.tl, self.flow, self.loop, self.tile, self.mask = text.tl, flow, loop, tile, mask
-        # Loads that a sum takes are filled with zeros, so that products of them need nothing more.
-        self.zeros: set[str] = set()
-        for node in nodes_of(loop.node.body):
-            if isinstance(node, cst.Assign | cst.AugAssign):
-                zero = isinstance(node, cst.Assign) and self.is_zero(node.value)
-                (self.zeros.update if zero else self.zeros.difference_update)(_targets(node))
-
-    def varies(self, node: cst.CSTNode) -> bool:
-        return self.loop.variable in self.flow.of(node).steps
-
-    def is_zero(self, node: cst.BaseExpression) -> bool:
-        """Tell whether an expression is zero in lanes without an element: loads are, and products with one."""
-        called = name_of(node, self.tl)
-        if isinstance(node, cst.Call) and called == "load":
-            other = value_of(node, "load", "other")
-            return self.varies(node.args[0].value) and (other is None or code(other) in {"0", "0.0"})
-        if isinstance(node, cst.Call) and called in {"abs", "sqrt"}:
-            return self.is_zero(node.args[0].value)
-        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "to":
-            return self.is_zero(node.func.value)
-        if isinstance(node, cst.Name):
-            return node.value in self.zeros
-        if isinstance(node, cst.BinaryOperation):
-            parts = (node.left, node.right)
-            sides = [self.is_zero(part) for part in parts]
-            if isinstance(node.operator, cst.Multiply):
-                # Zero times infinity is not zero: the other factor must be a number or zero itself.
-                return any(sides) and all(self.is_zero(p) or isinstance(p, cst.Integer | cst.Float) for p in parts)
-            return isinstance(node.operator, cst.Add | cst.Subtract) and all(sides)
-        return False
-
-    def leave_AugAssign(self, original_node: cst.AugAssign, updated_node: cst.AugAssign) -> cst.AugAssign:
-        if code(original_node.target) in self.loop.carried:
-            return updated_node.with_changes(value=self.neutral(original_node.value, updated_node.value, "sum"))
-        return updated_node
-
-    def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:
-        name = code(original_node.targets[0].target)
-        kind, term = _step(original_node, name, self.tl)
-        if name not in self.loop.carried or term is None:
-            return updated_node
-        _, new = _step(updated_node, name, self.tl)
-        assert new is not None
-        changed = updated_node.value.deep_replace(new, self.neutral(term, new, kind))
-        assert isinstance(changed, cst.BaseExpression)
-        return updated_node.with_changes(value=changed)
-
-    def neutral(self, original: cst.BaseExpression, node: cst.BaseExpression, kind: str) -> cst.BaseExpression:
-        if kind == "sum" and self.is_zero(original):
-            return node
-        bare = node.with_changes(lpar=(), rpar=())
-        return cst.parse_expression(f"{self.tl}.where({self.mask}, {code(bare)}, {_NEUTRAL[kind]})")
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        name = name_of(original_node, self.tl)
-        if name is None or not original_node.args or not self.varies(original_node.args[0].value):
-            return updated_node
-        if name not in {"load", "store"} and not name.startswith("atomic_"):
-            return updated_node
-        masked = with_mask(updated_node, name, self.mask)
-        if name == "load" and argument(masked, "load", "other") is None:
-            masked = with_value(masked, None, "other", cst.Integer("0"))
-        return masked

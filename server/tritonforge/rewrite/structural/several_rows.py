@@ -72,7 +72,7 @@ class SeveralRows:
         check(text, flow, axis)
         extents = [host.extent(i, axis) for i in range(len(host.nodes))]
         known = _known_count(text, host, extents, rows)
-        tile_name = _tile_name(text)
+        tile_name = rows_tile_name(text)
         counted: RowsByWidth | None = None
         if by_width:
             try:
@@ -202,7 +202,8 @@ def _counts(width: int, rows: int, arch: str) -> list[int]:
     return sorted(fitting, key=lambda f: (abs(math.log2(f * width / _TARGET)), f))[:3]
 
 
-def _tile_name(text: KernelText) -> str:
+def rows_tile_name(text: KernelText) -> str:
+    """Return what the number of rows in a tile is called, in the words of the kernel's own tiles."""
     for tile in text.kernel.tiles:
         if tile.endswith("_N"):
             return text.fresh(f"{tile[:-1]}M", f"{tile[:-1]}ROWS", "ROWS_PER_PROGRAM")
