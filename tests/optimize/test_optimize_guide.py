@@ -127,6 +127,17 @@ def test_what_an_earlier_run_measured_is_told_and_not_asked_for():
     assert asked(guide) == [2]
 
 
+def test_no_version_has_to_be_faster_than_one_that_was_given_up():
+    guide = Guide(line(64, 128, 2048))
+    for place, predicted in enumerate((150.0, 120.0, 100.0)):
+        guide.ready(place, predicted, 150.0)
+    guide.tell(0, 150.0)
+    expected = guide.gain()
+    guide.teach(1, 1.0)
+    assert guide.gain() >= expected > 0.2
+    assert guide.ask() == 2
+
+
 def test_little_is_expected_of_what_is_predicted_to_be_far_slower_than_the_best():
     guide = Guide(line(16, 32, 64, 128, 256))
     for place, time_us in enumerate((10.0, 30.0, 60.0, 120.0, 9.0)):

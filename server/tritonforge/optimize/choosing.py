@@ -11,7 +11,7 @@ from tritonforge.optimize import constraints
 from tritonforge.optimize.fairness import charged
 from tritonforge.optimize.guide import Guide
 from tritonforge.optimize.points import points_of
-from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, BudgetSpent, Search
+from tritonforge.optimize.search import NOT_FINISHED, NOT_MEASURED, NOT_TRIED, Attempt, BudgetSpent, Search
 from tritonforge.optimize.steps import Compiling, time_side_by_side
 from tritonforge.optimize.worth import STEP_GAIN, may_promise, may_win
 from tritonforge.profiling.measuring import Samples
@@ -57,7 +57,9 @@ class Round:
                 guide.refuse(self._place(attempt), constraints.GATE)
             elif 0 < time_us < float("inf"):
                 self._know(attempt)
-                guide.tell(self._place(attempt), time_us)
+                # What was fast and given up, for having what the gate refused, is not what there is to improve on.
+                counts = attempt is search.original or attempt is search.best
+                (guide.tell if counts else guide.teach)(self._place(attempt), time_us)
 
     @classmethod
     async def of(cls, search: Search, attempts: Sequence[Attempt], compiling: Compiling) -> Round:
@@ -83,8 +85,10 @@ class Round:
     async def compile(self) -> None:
         """Wait for what compiles; tell the study what came out, and what is known to be of no use."""
         for attempt in self._new:
-            if attempt not in self._compiling:
+            if attempt not in self._compiling and (attempt.decided or not attempt.assessed):
                 self._guide.refuse(self._place(attempt), constraints.RUNS)
+            elif attempt not in self._compiling:  # taken up again
+                self._compiled(attempt)
         try:
             self._compiling.tell(self._compiled)
             await self._compiling.finish()
@@ -117,7 +121,7 @@ class Round:
         for attempt in self._new:
             if attempt.trial is None and attempt.samples is None and attempt.known_us is None:
                 spent = self._search.left_s <= 0
-                self._search.drop(attempt, NOT_TRIED if spent else "predicted to be slower; not measured")
+                self._search.drop(attempt, NOT_TRIED if spent else NOT_MEASURED)
 
     async def _first_rung(self) -> list[Attempt]:
         search, done = self._search, list[Attempt]()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tritonforge.optimize.choosing import Round, simplest_first
 from tritonforge.optimize.endings import BELOW_NOISE, BUDGET_SPENT, NOTHING_IMPROVED, NOTHING_TO_TRY
-from tritonforge.optimize.search import NOT_FINISHED, NOT_TRIED, Attempt, Search
+from tritonforge.optimize.search import LAUNCH_PARAMETERS, NOT_FINISHED, NOT_MEASURED, NOT_TRIED, Attempt, Search
 from tritonforge.optimize.shapes import Shaped, by_shape
 from tritonforge.optimize.steps import Compiling, propose
 
@@ -53,10 +53,36 @@ class Found:
         return BELOW_NOISE if self.below_noise else NOTHING_IMPROVED
 
 
+def structure_of(attempt: Attempt) -> set[tuple[str, tuple[tuple[str, str], ...]]]:
+    """Return what a version changes beside values of the launch."""
+    return {one for one in attempt.candidate.rewrites if one[0] != LAUNCH_PARAMETERS}
+
+
+def overtaken(search: Search) -> list[Attempt]:
+    """Return what was left unmeasured for being slower than a version that the search had to give up.
+
+    What has the rewrites of a refused version is not among it.
+    """
+    if not search.overtaken:
+        return []
+    trials = [(one, one.trial) for one in search.attempts.values() if one.trial is not None]
+    refused = [structure_of(one) for one, trial in trials if trial.verdict is not None and not trial.verdict.accepted]
+    return [
+        one
+        for one, trial in trials
+        if trial.reason == NOT_MEASURED and not any(rewrites and rewrites <= structure_of(one) for rewrites in refused)
+    ]
+
+
 async def explore(search: Search) -> Found:
     """Propose, compile, and measure what may be better than the best version so far."""
     async with Compiling(search) as compiling:
         proposed = await propose(search, compiling)
+        again = overtaken(search)
+        search.overtaken = False
+        for attempt in again:
+            attempt.trial = None
+        proposed += again
         if not proposed:
             nothing = NOTHING_IMPROVED if search.attempts else NOTHING_TO_TRY
             return Found(ended=BUDGET_SPENT if search.more_to_propose else nothing)

@@ -67,6 +67,10 @@ class Guide:
     def tell(self, place: int, time_us: float) -> None:
         """Say what a version was measured at: one that was asked for, or one that is known from before."""
         self._best = min(self._best, time_us)
+        self.teach(place, time_us)
+
+    def teach(self, place: int, time_us: float) -> None:
+        """Say the same of one that no other has to be faster than: it was given up, however fast it is."""
         self._end(place, math.log(time_us), "runs", _KEPT)
 
     def refuse(self, place: int, constraint: str) -> None:

@@ -10,9 +10,9 @@ from typing import Self
 
 from tritonforge.jobs.together import ended
 from tritonforge.optimize.choosing import measure_at_length
-from tritonforge.optimize.exploring import Found
+from tritonforge.optimize.exploring import Found, structure_of
 from tritonforge.optimize.fairness import seems_unfair
-from tritonforge.optimize.search import LAUNCH_PARAMETERS, NOT_TRIED, Attempt, Search
+from tritonforge.optimize.search import NOT_TRIED, Attempt, Search
 from tritonforge.optimize.shapes import Shaped
 from tritonforge.optimize.steps import keep, pass_gate, sanitise
 from tritonforge.optimize.worth import gains_too_little, not_better, promises
@@ -113,6 +113,7 @@ class Judging:
                 return False
             if unfair := seems_unfair(attempt, search.allow_slower):
                 search.drop(attempt, unfair, "slower")
+                search.overtaken = True
                 return False
             if not promises(search, attempt, self._before):
                 return False
@@ -123,15 +124,16 @@ class Judging:
             keep(search, attempt)
             return True
         if attempt.trial is not None and attempt.trial.verdict is not None:
+            search.overtaken = True
             self._give_up_what_carries(attempt, found)
         return False
 
     def _give_up_what_carries(self, refused: Attempt, found: Found) -> None:
         """Drop what the next round has made with the rewrites of a refused version; other values alone may be right."""
         search, own = self._search, {id(one) for one in found.versions}
-        rewrites = _rewrites(refused)
+        rewrites = structure_of(refused)
         for one in search.attempts.values() if rewrites else ():
-            if not one.decided and one is not self._before and id(one) not in own and rewrites <= _rewrites(one):
+            if not one.decided and one is not self._before and id(one) not in own and rewrites <= structure_of(one):
                 search.drop(one, f"not judged: it has what was refused in {refused.candidate.title}")
 
     async def _keep_by_launch(self, found: Shaped) -> None:
@@ -144,8 +146,3 @@ class Judging:
             reason = f"the fastest on launch {', '.join(launches)} alone"
             attempt.trial = dataclasses.replace(attempt.trial, reason=reason)
             search.remember(attempt, "verified")
-
-
-def _rewrites(attempt: Attempt) -> set[tuple[str, tuple[tuple[str, str], ...]]]:
-    """Return what a version changes beside values of the launch."""
-    return {one for one in attempt.candidate.rewrites if one[0] != LAUNCH_PARAMETERS}

@@ -15,7 +15,7 @@ from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
 from tritonforge.optimize.confirming import confirm_best, explained, leave_unchecked, reserve
 from tritonforge.optimize.endings import BUDGET_SPENT, ENOUGH_ROUNDS, INTERRUPTED, OVER, ROOFLINE
-from tritonforge.optimize.exploring import explore
+from tritonforge.optimize.exploring import explore, overtaken
 from tritonforge.optimize.judging import Judging
 from tritonforge.optimize.memory import Memory
 from tritonforge.optimize.search import ORIGINAL_S, Attempt, BudgetSpent, Search, Step
@@ -172,7 +172,8 @@ def _goes_on(search: Search, bases: set[int]) -> bool:
 
 
 def _unfinished(search: Search, bases: set[int]) -> bool:
-    return bool(search.engines) and search.rounds < MAX_ROUNDS and id(search.best) not in bases
+    anew = id(search.best) not in bases or bool(overtaken(search))
+    return bool(search.engines) and search.rounds < MAX_ROUNDS and anew
 
 
 async def assess_original(search: Search) -> str:

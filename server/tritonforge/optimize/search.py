@@ -41,6 +41,7 @@ Stage = Literal["assess", "propose", "compile", "measure", "verify", "confirm", 
 
 NOT_TRIED = "not tried: budget spent"
 NOT_FINISHED = "not finished: budget spent"
+NOT_MEASURED = "predicted to be slower; not measured"
 ORIGINAL_S = 60.0
 """Seconds that the original alone is given, however small the budget is: nothing can be said without its time."""
 SEEN_SLOWER = 0.03
@@ -220,6 +221,8 @@ class Search:
     """Which config of the original's autotuner is predicted to be its fastest; 0 where its times are measured."""
     memory: Memory | None = None
     """What earlier runs found out, where anything is kept between runs."""
+    overtaken: bool = False
+    """Whether a version that others were held against did not stand, so that some went unmeasured for nothing."""
     more_to_propose: bool = False
     """Whether the budget ended while engines still had something to propose."""
     disturbed: bool = False
