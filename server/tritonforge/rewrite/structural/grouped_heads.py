@@ -1,14 +1,13 @@
 """Attention of one query with grouped heads: a program for each head of keys, with all heads of queries that share it.
 
-A program for each head of queries loads the keys and values of its group again, and sums products of a row and a tile
-without tensor cores. With the queries of a group as the rows of a block, keys and values are loaded once, and both sums
-are a `tl.dot`. A dot has at least 16 rows; those beyond the group are masked. What is multiplied stays as exact as it
-was: 16-bit operands are multiplied as they are loaded, and weights in fp32 are taken in two parts of that type.
+A program for each head of queries loads the keys and values of its group again, converts them again, and reduces every
+row of products by itself. With the queries of a group as the rows of a block, keys and values are loaded once, and both
+sums are a `tl.dot`. The dots are in fp32 (`input_precision="ieee"`), as the sums of products were: what a tensor core
+multiplies in 16 bits would round the weights.
 
 Preconditions: the head is a program id of its own, which decides about keys and values by `head // group` alone; what
-else depends on it are addresses, rows and their sums; keys and values are loaded with 16 bits and read by the products
-alone; the host function shows that the heads are those of the keys times the group. `split-loop` goes on from it where
-that leaves few programs.
+else depends on it are addresses, rows and their sums, with at least 16 elements a row; the host function shows that the
+heads are those of the keys times the group. `split-loop` goes on from it where that leaves few programs.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ from dataclasses import dataclass
 import libcst as cst
 
 from tritonforge.domain.finding import BottleneckClass
-from tritonforge.domain.launch import Tensor
 from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural.calls import integer, name_of, value_of
-from tritonforge.rewrite.structural.flow import Flow, Shape, flow_of
+from tritonforge.rewrite.structural.flow import Flow, flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.host import Host
 from tritonforge.rewrite.structural.kernel_text import (
@@ -41,8 +39,8 @@ from tritonforge.rewrite.structural.parameters import with_parameter
 
 _LANES = 9
 """Stands for the program axis of the lanes while the kernel is read; the grid has no such axis."""
-_LEAST, _MOST = 16, 128
-_HALF = {"float16", "bfloat16"}
+_LEAST, _MOST = 16, 64
+"""The least extent of a dot along what is summed, and the most heads of queries in a program."""
 
 
 class GroupedHeads:
@@ -63,7 +61,7 @@ class GroupedHeads:
         heads = text.launch.config.grid[shared.axis]
         if group < 2 or heads % group:
             raise Absent("every head of queries has keys of its own")
-        rows = max(_LEAST, 1 << (group - 1).bit_length())
+        rows = 1 << (group - 1).bit_length()
         if rows > _MOST:
             raise Refused(f"{group} heads of queries are too many for one program")
         host = Host(text)
@@ -78,8 +76,8 @@ class GroupedHeads:
             extent = host.extent(site, shared.axis)
             whole, keys = _evenly(text, host, shared, site, extent)
             edits.append(text.source.replace(extent, keys))
-            words = f"{_atom(whole)} // {_atom(keys)}"
-            pairs.append([(lanes, f"max({_LEAST}, {text.triton}.next_power_of_2({words}))")])
+            words = f"{text.triton}.cdiv({whole}, {keys})"
+            pairs.append([(lanes, f"{text.triton}.next_power_of_2({words})")])
         edits += host.keywords(pairs)
         grid = list(text.launch.config.grid)
         grid[shared.axis] = heads // group
@@ -184,40 +182,40 @@ def _grouped(text: KernelText, shared: _Shared, lanes: str) -> cst.FunctionDef:
     if any(shared.variable in names_in(s) for s in between):
         raise Refused(f"{shared.variable} is used before its quotient")
     keys = named[1] if named else fresh("kv_head", "shared_head")
-    group = code(shared.group) if isinstance(shared.group, cst.Name) else fresh("group", "group_size")
+    # The group is a parameter, or one parameter divided by another.
+    quotient = shared.group if isinstance(shared.group, cst.BinaryOperation) else None
+    parts = [code(quotient.left), code(quotient.right)] if quotient is not None else []
+    group = fresh("group", "group_size") if parts else code(shared.group)
     member, real = fresh("member", "group_member"), fresh("in_group", "is_member")
     # As it is read: the head is a program id that no other value depends on.
     head = line_of(f"{shared.variable} = {tl}.program_id({_LANES})")
     first = line_of(f"{keys} = {tl}.program_id({shared.axis})")
     comments = [x for one in dict.fromkeys((shared.line, line)) for x in one.leading_lines]
-    said = cst.EmptyLine(
-        comment=cst.Comment(f"# The heads of queries that share {keys}; a dot has {_LEAST} rows or more.")
-    )
+    said = cst.EmptyLine(comment=cst.Comment(f"# The heads of queries that share {keys}."))
     lines: list[cst.BaseStatement] = [
         line_of(f"{keys} = {code(shared.program)}").with_changes(
             leading_lines=comments, trailing_whitespace=line.trailing_whitespace
         ),
-        *([] if group == code(shared.group) else [line_of(f"{group} = {code(shared.group)}")]),
+        # Rounded up, so that it is never none: a call may have fewer heads of queries than of keys.
+        *([line_of(f"{group} = {tl}.cdiv({', '.join(parts)})")] if parts else []),
         line_of(f"{member} = {tl}.arange(0, {lanes})").with_changes(leading_lines=[said]),
-        line_of(f"{real} = {member} < {group}"),
         line_of(f"{shared.variable} = {keys} * {group} + {member}").with_changes(
             trailing_whitespace=shared.line.trailing_whitespace if named else cst.TrailingWhitespace()
         ),
+        line_of(f"{real} = ({member} < {group}) & ({shared.variable} < {parts[0]})")
+        if parts
+        else line_of(f"{real} = {member} < {group}"),
     ]
     made: list[tuple[cst.CSTNode, Replacement]] = [(shared.line, head if named else cst.FlattenSentinel([first, head]))]
     if named:
         made.append((named[0], first))
     made += [(q, cst.Name(keys)) for q in shared.quotients if not named or q is not shared.quotients[0]]
     reading = text.reading(replaced(text.function, made))
-    operands = _Operands(reading)
-    function = operands.uncast()
-    reading = text.reading(function)
-    flow = flow_of(function, text.kernel, tl)
-    new = Lanes(
-        reading, flow, _LANES, lanes, real, fresh, _placed(function, head, first, lines), operands.exact,
-        _initials(flow),
-    )  # fmt: skip
-    return function.with_changes(body=new.block(function.body))
+    flow = flow_of(reading.function, text.kernel, tl)
+    _check_products(reading, flow)
+    placed = _placed(reading.function, head, first, lines)
+    new = Lanes(reading, flow, _LANES, lanes, real, placed, _initials(flow))
+    return reading.function.with_changes(body=new.block(reading.function.body))
 
 
 def _named(text: KernelText, quotient: cst.BinaryOperation) -> tuple[cst.SimpleStatementLine, str] | None:
@@ -260,95 +258,30 @@ def _initials(flow: Flow) -> frozenset[int]:
     return frozenset(out)
 
 
-class _Operands:
-    """The rows and tiles that are multiplied and summed: what they are loaded from."""
+def _check_products(text: KernelText, flow: Flow) -> None:
+    """Check that heads share tiles that they sum products with, large enough for a dot.
 
-    def __init__(self, text: KernelText) -> None:
-        self.text = text
-        self.nodes = list(nodes_of(text.function))
-        self.flow = flow_of(text.function, text.kernel, text.tl)
-        self.shapes: dict[str, Shape] = {}
-        self.pairs = [pair for n in self.nodes if (pair := self.product(n)) is not None]
-        if not self.pairs:
-            raise Absent("no products of a head's row and a tile are summed")
-        for _, tile in self.pairs:
-            if self.format_of(tile) not in _HALF:
-                raise Refused(f"{tile} is not loaded with 16 bits and multiplied as it is")
-            for extent in self.shapes[tile]:
-                if (self.text.size(extent) or 0) < _LEAST:
-                    raise Refused(f"{extent} is below {_LEAST}, the least extent of a dot")
-
-    def product(self, node: cst.CSTNode) -> tuple[str, str] | None:
-        """Return row and tile of `tl.sum(row[None, :] * tile, axis=1)`."""
-        if not isinstance(node, cst.Call) or name_of(node, self.text.tl) != "sum":
-            return None
-        inner = node.args[0].value
-        if not isinstance(inner, cst.BinaryOperation) or len(self.flow.of(inner).shape or ()) != 2:
-            return None
-        sides = (inner.left, inner.right)
-        lanes = [_LANES in self.flow.of(s).programs for s in sides]
-        row, tile = sides if lanes[0] else sides[::-1]
-        if lanes[0] == lanes[1] or not isinstance(row, cst.Subscript) or not isinstance(tile, cst.Name):
-            return None
-        self.shapes[tile.value] = self.flow.of(tile).shape or ()
-        return code(row.value), tile.value
-
-    def loaded(self, name: str) -> cst.Call | None:
-        """Return the load that a variable is, perhaps cast to fp32, which nothing but one product reads."""
-        values = [n.value for n in self.nodes if isinstance(n, cst.Assign) and code(n.targets[0].target) == name]
-        reads = sum(isinstance(n, cst.Name) and n.value == name for n in self.nodes)
-        if len(values) != 1 or reads != 2:
-            return None
-        value = _uncast(values[0], self.text.tl)
-        return value if isinstance(value, cst.Call) and name_of(value, self.text.tl) == "load" else None
-
-    def format_of(self, name: str) -> str:
-        """Return the type in which every recorded launch passes what a variable is loaded from; empty if not known."""
-        load = self.loaded(name)
-        if load is None:
-            return ""
-        pointers = self.behind(load.args[0].value)
-        found = set()
-        for launch in self.text.task.launches:
-            tensors = [v.dtype for n, v in launch.problem.arguments if n in pointers and isinstance(v, Tensor)]
-            found |= set(tensors) if tensors else {""}
-        return found.pop() if len(found) == 1 else ""
-
-    def behind(self, node: cst.BaseExpression) -> set[str]:
-        """Return all variables that an expression is made of, and those that they are made of."""
-        found: set[str] = set()
-        waiting = names_in(node)
-        while waiting:
-            name = waiting.pop()
-            if name not in found:
-                found.add(name)
-                for n in self.nodes:
-                    if isinstance(n, cst.Assign) and code(n.targets[0].target) == name:
-                        waiting |= names_in(n.value)
-        return found
-
-    def exact(self, row: str, tile: str) -> bool:
-        """Tell whether a row is loaded in the type of the tile."""
-        return self.format_of(row) == self.format_of(tile)
-
-    def uncast(self) -> cst.FunctionDef:
-        """Return the kernel with operands of dots in the type that they are loaded in."""
-        names = {tile for _, tile in self.pairs} | {row for row, tile in self.pairs if self.exact(row, tile)}
-        made = [
-            (n.value, _uncast(n.value, self.text.tl))
-            for n in self.nodes
-            if isinstance(n, cst.Assign) and code(n.targets[0].target) in names
-        ]
-        return replaced(self.text.function, made)
+    Raises:
+        Absent: there are none.
+        Refused: an extent is too small.
+    """
+    tiles = [t for n in nodes_of(text.function) if (t := _tile(text, flow, n)) is not None]
+    if not tiles:
+        raise Absent("no products of a head's row and a tile are summed")
+    for extent in (e for tile in tiles for e in flow.of(tile).shape or ()):
+        if (text.size(extent) or 0) < _LEAST:
+            raise Refused(f"{extent} is below {_LEAST}, the least extent of a dot")
 
 
-def _uncast(node: cst.BaseExpression, tl: str) -> cst.BaseExpression:
-    """Return `x` of `x.to(tl.float32)`."""
-    match node:
-        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(value="to")), args=[cst.Arg(value=kind)]):
-            return owner if code(kind) == f"{tl}.float32" else node
-        case _:
-            return node
+def _tile(text: KernelText, flow: Flow, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return `tile` of `tl.sum(row[None, :] * tile, axis=1)`, where the row alone depends on the head."""
+    if not isinstance(node, cst.Call) or name_of(node, text.tl) != "sum":
+        return None
+    inner = node.args[0].value
+    if not isinstance(inner, cst.BinaryOperation) or len(flow.of(inner).shape or ()) != 2:
+        return None
+    others = [s for s in (inner.left, inner.right) if _LANES not in flow.of(s).programs]
+    return others[0] if len(others) == 1 else None
 
 
 # The host code.
@@ -397,7 +330,3 @@ def _known_at(host: Host, node: ast.expr, place: ast.expr) -> bool:
         if any(late):
             return False
     return True
-
-
-def _atom(words: str) -> str:
-    return f"({words})" if isinstance(ast.parse(words, mode="eval").body, ast.BinOp | ast.IfExp) else words

@@ -9,7 +9,7 @@ one tile in registers serves all lanes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -27,7 +27,7 @@ from tritonforge.rewrite.structural.calls import (
     with_value,
 )
 from tritonforge.rewrite.structural.flow import Flow
-from tritonforge.rewrite.structural.kernel_text import KernelText, Names, code, line_of
+from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
 
 _COLUMN, _ROW = "[:, None]", "[None, :]"
 _INFINITE = {f"{sign}float({q}{word}{q})" for sign in ("", "-") for q in "'\"" for word in ("inf", "-inf")}
@@ -38,9 +38,7 @@ class Lanes:
     """What becomes of a kernel's statements.
 
     `axis` is the program axis that stands for the lanes in `flow`; `lanes` the constexpr that says how many there are,
-    `mask` the variable that says which are real. `statements` are those that others take the place of. `exact` tells of
-    a row and a tile, by name, whether their product may be taken as they are loaded; otherwise the row is fp32, in two
-    parts of the tile's type.
+    `mask` the variable that says which are real. `statements` are those that others take the place of.
     """
 
     text: KernelText
@@ -48,12 +46,8 @@ class Lanes:
     axis: int
     lanes: str
     mask: str
-    fresh: Names
     statements: Mapping[int, list[cst.BaseStatement]]
-    exact: Callable[[str, str], bool]
     initials: frozenset[int] = frozenset()
-    in_front: list[cst.BaseStatement] = field(default_factory=list)
-    halves: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def depends(self, node: cst.CSTNode) -> bool:
         """Tell whether an expression depends on the lane."""
@@ -77,15 +71,7 @@ class Lanes:
         out: list[cst.BaseStatement] = []
         for statement in body.body:
             assert isinstance(statement, cst.BaseStatement)
-            self.halves = {}
-            new = self.statement(statement)
-            if self.in_front and new and isinstance(new[0], cst.SimpleStatementLine):
-                first = self.in_front[0]
-                assert isinstance(first, cst.SimpleStatementLine)
-                self.in_front[0] = first.with_changes(leading_lines=[*new[0].leading_lines, *first.leading_lines])
-                new = [new[0].with_changes(leading_lines=()), *new[1:]]
-            out += [*self.in_front, *new]
-            self.in_front = []
+            out += self.statement(statement)
         return body.with_changes(body=out)
 
     def statement(self, node: cst.BaseStatement) -> list[cst.BaseStatement]:
@@ -97,24 +83,17 @@ class Lanes:
                 return [node.with_changes(body=[self.small(part) for part in parts])]
             case cst.For(iter=bounds, body=body):
                 self.refuse_if(bounds, "a loop's bounds depend on the lane")
-                return [node.with_changes(body=self.inner(body))]
+                return [node.with_changes(body=self.block(body))]
             case cst.If(test=test, body=body, orelse=orelse):
                 self.refuse_if(test, f"the kernel branches on {_short(test)}")
                 other = orelse
                 if isinstance(orelse, cst.Else):
-                    other = orelse.with_changes(body=self.inner(orelse.body))
+                    other = orelse.with_changes(body=self.block(orelse.body))
                 elif orelse is not None:
                     (other,) = self.statement(orelse)  # type: ignore[assignment]
-                return [node.with_changes(body=self.inner(body), orelse=other)]
+                return [node.with_changes(body=self.block(body), orelse=other)]
             case _:
                 raise Refused(f"{_short(node)} is not looked into")
-
-    def inner(self, body: cst.BaseSuite) -> cst.BaseSuite:
-        """Return the body of a loop or branch with lanes."""
-        outer, self.in_front = self.in_front, []
-        new = self.block(body)
-        self.in_front = outer
-        return new
 
     def refuse_if(self, node: cst.BaseExpression, reason: str) -> None:
         """Refuse for a reason where an expression depends on the lane."""
@@ -285,23 +264,23 @@ class Lanes:
         return self.dot(code(row.value), code(tile), transposed=index == _ROW)
 
     def dot(self, row: str, tile: str, *, transposed: bool) -> cst.BaseExpression:
-        """Return the product of a block of rows and a tile, each row exact as it was."""
+        """Return the product of a block of rows and a tile, which is as exact as sums of products in fp32."""
         tl = self.text.tl
-        other = f"{tl}.trans({tile})" if transposed else tile
-        if self.exact(row, tile):
-            return cst.parse_expression(f"{tl}.dot({row}, {other})")
-        if row not in self.halves:
-            high, low = self.fresh(f"{row}_high"), self.fresh(f"{row}_low")
-            self.halves[row] = high, low
-            said = f"# {row} in two parts of the type of {tile}, for a dot that is as exact as fp32"
-            self.in_front += [
-                line_of(f"{high} = {row}.to({tile}.dtype)").with_changes(
-                    leading_lines=[cst.EmptyLine(comment=cst.Comment(said))]
-                ),
-                line_of(f"{low} = ({row} - {high}.to({tl}.float32)).to({tile}.dtype)"),
-            ]
-        high, low = self.halves[row]
-        return cst.parse_expression(f"{tl}.dot({low}, {other}, {tl}.dot({high}, {other}))")
+        rows = row if self.is_single(row, computed=True) else f"{row}.to({tl}.float32)"
+        other = tile if self.is_single(tile, computed=False) else f"{tile}.to({tl}.float32)"
+        other = f"{tl}.trans({other})" if transposed else other
+        return cst.parse_expression(f'{tl}.dot({rows}, {other}, input_precision="ieee")')
+
+    def is_single(self, name: str, *, computed: bool) -> bool:
+        """Tell whether a variable is of fp32: cast to it, or, as `computed` says, anything but a load."""
+        values = [
+            n.value
+            for n in nodes_of(self.text.function)
+            if isinstance(n, cst.Assign) and code(n.targets[0].target) == name
+        ]
+        loads = any(name_of(v, self.text.tl) == "load" for v in values)
+        cast = all(f".to({self.text.tl}.float32)" in code(v) for v in values)
+        return bool(values) and (cast or (computed and not loads))
 
 
 def _short(node: cst.CSTNode) -> str:

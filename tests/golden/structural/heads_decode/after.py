@@ -12,30 +12,29 @@ def decode_kernel(
     batch = tl.program_id(0)
     # which head of the cache
     kv_head = tl.program_id(1)
-    group = heads // kv_heads
-    # The heads of queries that share kv_head; a dot has 16 rows or more.
+    group = tl.cdiv(heads, kv_heads)
+    # The heads of queries that share kv_head.
     member = tl.arange(0, BLOCK_H)
-    in_group = member < group
     head = kv_head * group + member
+    in_group = (member < group) & (head < heads)
     d = tl.arange(0, D)
-    q = tl.load(q_ptr + (batch * heads + head[:, None]) * D + d[None, :], mask=in_group[:, None], other=0.0)
+    q = tl.load(
+        q_ptr + (batch * heads + head[:, None]) * D + d[None, :], mask=in_group[:, None], other=0.0
+    ).to(tl.float32)
     highest = tl.full((BLOCK_H,), -float("inf"), dtype=tl.float32)
     total = tl.zeros((BLOCK_H,), dtype=tl.float32)
     acc = tl.zeros((BLOCK_H, D), dtype=tl.float32)
     for start in range(0, S, BLOCK_S):
         s = start + tl.arange(0, BLOCK_S)
         at = ((batch * S + s[:, None]) * kv_heads + kv_head) * D + d[None, :]
-        k = tl.load(k_ptr + at, mask=s[:, None] < S, other=0.0)
-        scores = tl.dot(q, tl.trans(k)) * scale
+        k = tl.load(k_ptr + at, mask=s[:, None] < S, other=0.0).to(tl.float32)
+        scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
         scores = tl.where(s[None, :] < S, scores, -float("inf"))  # keys beyond the end
         new_highest = tl.maximum(highest, tl.max(scores, axis=1))
         p = tl.exp(scores - new_highest[:, None])
         rescale = tl.exp(highest - new_highest)
-        v = tl.load(v_ptr + at, mask=s[:, None] < S, other=0.0)
-        # p in two parts of the type of v, for a dot that is as exact as fp32
-        p_high = p.to(v.dtype)
-        p_low = (p - p_high.to(tl.float32)).to(v.dtype)
-        acc = acc * rescale[:, None] + tl.dot(p_low, v, tl.dot(p_high, v))
+        v = tl.load(v_ptr + at, mask=s[:, None] < S, other=0.0).to(tl.float32)
+        acc = acc * rescale[:, None] + tl.dot(p, v, input_precision="ieee")
         total = total * rescale + tl.sum(p, axis=1)
         highest = new_highest
     tl.store(
@@ -50,7 +49,17 @@ def decode(q, k_cache, v_cache):
     S, H_kv = k_cache.shape[1], k_cache.shape[2]
     o = torch.empty((B, H, D), device=q.device)
     decode_kernel[(B, H_kv)](
-        q, k_cache, v_cache, o, D**-0.5, S, H, H_kv, D=D, BLOCK_S=32, BLOCK_H=max(16, triton.next_power_of_2(H // H_kv))
+        q,
+        k_cache,
+        v_cache,
+        o,
+        D**-0.5,
+        S,
+        H,
+        H_kv,
+        D=D,
+        BLOCK_S=32,
+        BLOCK_H=triton.next_power_of_2(triton.cdiv(H, H_kv)),
     )
     return o
 

@@ -24,10 +24,10 @@ def paged_kernel(
     BLOCK_H: tl.constexpr,
 ):
     kv_head = tl.program_id(0)
-    # The heads of queries that share kv_head; a dot has 16 rows or more.
+    # The heads of queries that share kv_head.
     member = tl.arange(0, BLOCK_H)
-    in_group = member < GROUP
     head = kv_head * GROUP + member
+    in_group = member < GROUP
     batch = tl.program_id(1)
     length = tl.load(lengths_ptr + batch)
     d = tl.arange(0, BLOCK_D)
@@ -48,20 +48,14 @@ def paged_kernel(
         seen = page * PAGE + lanes < length
         at = ((block * PAGE + lanes[:, None]) * kv_heads + kv_head) * D + d[None, :]
         k = tl.load(k_ptr + at, mask=seen[:, None] & (d[None, :] < D), other=0.0)
-        # q in two parts of the type of k, for a dot that is as exact as fp32
-        q_high = q.to(k.dtype)
-        q_low = (q - q_high.to(tl.float32)).to(k.dtype)
-        s = tl.dot(q_low, tl.trans(k), tl.dot(q_high, tl.trans(k)))
+        s = tl.dot(q, tl.trans(k.to(tl.float32)), input_precision="ieee")
         s = tl.where(seen[None, :], s, float("-inf"))
         larger = tl.maximum(m, tl.max(s, 1))
         p = tl.exp(s - larger[:, None])
         l = l * tl.exp(m - larger) + tl.sum(p, axis=1)
         v = tl.load(v_ptr + at, mask=seen[:, None] & (d[None, :] < D), other=0.0)
         acc *= tl.exp(m - larger)[:, None]
-        # p in two parts of the type of v, for a dot that is as exact as fp32
-        p_high = p.to(v.dtype)
-        p_low = (p - p_high.to(tl.float32)).to(v.dtype)
-        acc += tl.dot(p_low, v, tl.dot(p_high, v))
+        acc += tl.dot(p, v.to(tl.float32), input_precision="ieee")
         m = larger
     tl.store(
         o_ptr + (batch * heads + head[:, None]) * D + d[None, :],
@@ -95,7 +89,7 @@ def paged(q, k, v, table, lengths, sinks):
         PAGE=k.shape[1],
         BLOCK_D=triton.next_power_of_2(D),
         SINKS=sinks,
-        BLOCK_H=max(16, triton.next_power_of_2(H // kv_heads)),
+        BLOCK_H=triton.next_power_of_2(triton.cdiv(H, kv_heads)),
     )
     return o, lse
 
