@@ -159,15 +159,23 @@ def test_the_engine_goes_on_from_it_in_edits_of_the_text_as_it_was_read(case):
         compile(after, "after", "exec")
 
 
-def test_rows_of_pairs_are_proposed_as_one():
-    """Several rows alone leave narrow accesses, pairs alone leave tiny programs: the search might keep neither."""
-    wanted, text, _ = outcomes_of("pairs_rotary")
-    task = replace(task_of(text, wanted), bottlenecks={"1": Bottleneck("block-too-small", 1.0, "predicted")})
-    made = [c for c in RuleEngine().propose(task) if not isinstance(c, Refusal)]
-    both = next(c for c in made if [n for n, _ in c.rewrites] == ["several-rows", "pairs"])
-    after = apply_edits(text, both.edits)
-    assert "tl.arange(0, BLOCK_ROWS)[:, None]" in after
-    assert "(BLOCK_ROWS, BLOCK, 2)" in after
+TOGETHER = {
+    # Rows alone leave narrow accesses, pairs alone leave tiny programs: the search might keep neither.
+    ("several-rows", "pairs"): ("pairs_rotary", "block-too-small", "(BLOCK_ROWS, BLOCK, 2)"),
+    # Tiles alone leave most of the device idle, parts alone leave one narrow load a round.
+    ("row-tiles", "split-loop"): ("tiles_columns", "grid-too-small", "tl.store(partial_ptr + slot * BLOCK"),
+}
+"""Rewrites that are worth more than one after the other → the golden case, what limits it, what both make of it."""
+
+
+@pytest.mark.parametrize("names", TOGETHER)
+def test_what_pays_together_is_proposed_as_one(names):
+    case, kind, made_of_both = TOGETHER[names]
+    wanted, text, _ = outcomes_of(case)
+    task = replace(task_of(text, wanted), bottlenecks={"1": Bottleneck(kind, 1.0, "predicted")})
+    made = (c for c in RuleEngine().propose(task) if not isinstance(c, Refusal))
+    both = next(c for c in made if tuple(n for n, _ in c.rewrites) == names)
+    assert made_of_both in apply_edits(text, both.edits)
 
 
 if __name__ == "__main__":
