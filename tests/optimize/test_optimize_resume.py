@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import signal
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from optimize_pretended import FILE, PretendedGate, table
 
 from tritonforge.domain.errors import TargetUnreachable
-from tritonforge.domain.messages import Failure
+from tritonforge.domain.messages import Failure, Program
 from tritonforge.jobs import JobError
-from tritonforge.store import open_store
+from tritonforge.optimize.memory import Memory
+from tritonforge.store import TriedVersion, open_store
 
 pytest.importorskip("triton", reason="needs torch and triton in this environment")
 pytestmark = pytest.mark.triton
@@ -112,3 +117,52 @@ def test_where_the_machine_failed_the_search_ends_well_and_its_answer_is_not_kep
     assert result.baseline_us
     result, _ = search(folder, PretendedGate(), blocks=(1024,))
     assert result.best.trial.candidate.title == "BLOCK_SIZE=1024"
+
+
+def test_what_is_kept_is_written_beside_the_event_loop_in_order_and_before_the_end(tmp_path):
+    where, loops = [], []
+
+    class Slow:
+        def put_tried(self, key, version):
+            where.append((threading.current_thread(), version.outcome))
+            loops[0].wait(60)  # until the event loop has gone on
+
+    async def go():
+        loops.append(threading.Event())
+        async with Memory(Slow(), MagicMock()) as memory:
+            memory._key = "a question"
+            for outcome in ("timed", "refused"):
+                version = TriedVersion("", "", {}, outcome, None)
+                memory.keep(Program(str(tmp_path), "f.py", ()), version)
+            loops[0].set()
+            await memory.written()
+            assert [outcome for _, outcome in where] == ["timed", "refused"]
+            memory.keep(Program(str(tmp_path), "f.py", ()), replace(version, outcome="kept"))
+        assert [outcome for _, outcome in where] == ["timed", "refused", "kept"]
+
+    asyncio.run(go())
+    assert threading.main_thread() not in {thread for thread, _ in where}
+
+
+def test_a_cancellation_loses_nothing_of_what_was_kept(tmp_path):
+    wrote, may_write = [], threading.Event()
+
+    class Slow:
+        def put_tried(self, key, version):
+            may_write.wait(60)
+            wrote.append(version.outcome)
+
+    async def go():
+        async with Memory(Slow(), MagicMock()) as memory:
+            memory._key = "a question"
+            for outcome in ("timed", "refused"):
+                memory.keep(Program(str(tmp_path), "f.py", ()), TriedVersion("", "", {}, outcome, None))
+            waiting = asyncio.create_task(memory.written())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            may_write.set()
+
+    asyncio.run(go())
+    assert wrote == ["timed", "refused"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from tritonforge.diagnosis.assessment import Yardstick, ranked, require_launches
 from tritonforge.diagnosis.diagnose import diagnose
@@ -73,18 +74,25 @@ async def optimize(
     quick = [engine for engine in engines if not isinstance(engine, Thinker)]
     search = Search(subject, session, judge, quick, budget_s, allow_slower, on_step)
     search.thinkers = [engine for engine in engines if isinstance(engine, Thinker)]
-    search.memory = Memory(store, session, again=again) if store is not None else None
     options = {
         "budget": budget_s,
         "allow_slower": allow_slower,
         "engines": [f"{type(engine).__module__}.{type(engine).__qualname__}" for engine in quick],
     }
+    if store is None:
+        return await _answer(search, options)
+    async with Memory(store, session, again=again) as search.memory:
+        return await _answer(search, options)
+
+
+async def _answer(search: Search, options: Mapping[str, Any]) -> OptimizeResult:
+    """Answer as an earlier run did, or search, and remember the answer where the search had come to an end."""
     # A model answers otherwise each time it is asked.
     remembered = search.memory if not search.thinkers else None
     try:
         await compile_original(search)
         if search.memory is not None:
-            search.memory.begin(subject, judge)
+            search.memory.begin(search.subject, search.judge)
         if remembered is not None and (known := remembered.answer(options)) is not None:
             return known
         reason = await _run(search)

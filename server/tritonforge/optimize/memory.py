@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import time
 from collections.abc import Mapping
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self
 
 from tritonforge.diagnosis.assessment import Yardstick
 from tritonforge.diagnosis.compiled_calls import CompiledCalls
@@ -21,6 +24,8 @@ class Memory:
     """The part of a store that is about one question: this kernel, these calls, this target.
 
     The question is known once the original was compiled (`begin`), since only that shows which files are behind it.
+    What is kept is written beside the event loop, in order: a disk may be slow, and an editor goes on asking. Use it as
+    a context; what was kept is written when that is left.
     """
 
     def __init__(self, store: Store, session: Session, *, again: bool = False) -> None:
@@ -30,7 +35,28 @@ class Memory:
         self._again = again
         self._key = ""
         self._known: dict[str, TriedVersion] = {}
+        self._writer = ThreadPoolExecutor(1, "tritonforge-memory")
+        self._writing: list[Future[None]] = []
         self.compiled = CompiledCalls(store, session)
+
+    async def __aenter__(self) -> Self:
+        """Begin with nothing to write."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait until everything is written."""
+        await asyncio.to_thread(self._writer.shutdown)
+        await self.written()
+
+    async def written(self) -> None:
+        """Wait until what was kept so far is written: whatever happens to this process, a later one finds it."""
+        writing, self._writing = self._writing, []
+        if writing:
+            await asyncio.wait([asyncio.wrap_future(one) for one in writing])  # a cancellation ends no write
+        for one in writing:
+            one.result()
 
     def begin(self, subject: Subject, judge: Yardstick | None) -> None:
         """Take note of the question; the original was compiled with `compiled`."""
@@ -69,7 +95,10 @@ class Memory:
     def keep(self, program: Program, version: TriedVersion) -> None:
         """Remember what became of a version; nothing before the question is known."""
         if self._key:
-            self._store.put_tried(self._key, dataclasses.replace(version, text=_text_of(program)))
+            self._writing.append(self._writer.submit(self._put, program, version))
+
+    def _put(self, program: Program, version: TriedVersion) -> None:
+        self._store.put_tried(self._key, dataclasses.replace(version, text=_text_of(program)))
 
     def answer(self, options: Mapping[str, Any]) -> OptimizeResult | None:
         """Return what an earlier run answered to the very same question, when it had come to an end."""

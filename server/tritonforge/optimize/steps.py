@@ -251,6 +251,8 @@ async def pass_gate(search: Search, gate: Gate, attempt: Attempt) -> bool:
         verdict = known.trial.verdict
     else:
         search.say("verify", attempt.candidate.title)
+        if search.memory is not None:
+            await search.memory.written()
         tile = max(search.original.largest_tile, attempt.largest_tile)
         try:
             checked = await search.within(gate.check(search.program(attempt), tile=tile))
