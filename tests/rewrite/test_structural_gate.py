@@ -24,6 +24,7 @@ CALLS = {
     "rows_two_axes": ("add_row", "x=fp32[9, 2, 16] bias=fp32[2, 16]"),
     "whole_softmax": ("row_softmax", "x=fp32[5, 48] block=16"),
     "columns_softmax": ("softmax", "x=fp32[3, 40]"),
+    "tiles_columns": ("sum_columns", "x=fp32[45, 20]"),
     "scalar_map": ("scale_rows", "x=fp32[3, 40] s=fp32[3] first=3 last=40"),
     "pairs_flat": ("magnitude", "z=fp32[300]"),
     "products_transposed": ("product", "a=fp32[40, 32] b=fp32[48, 32]"),

@@ -95,7 +95,7 @@ def _checked(text: KernelText, flow: Flow, span: Span) -> tuple[Carried, ...]:
     """Return what the loop carries.
 
     Raises:
-        Refused: rounds cannot be the rows of a tile.
+        Refused: rounds cannot be the rows of a tile (`Absent` where they store).
     """
     statements = simple_statements(span.node.body)
     if statements is None:
@@ -103,7 +103,7 @@ def _checked(text: KernelText, flow: Flow, span: Span) -> tuple[Carried, ...]:
     for node in nodes_of(span.node.body):
         called = name_of(node, text.tl) or ""
         if called.startswith(("store", "atomic_")):
-            raise Refused("the loop over rows stores something")
+            raise Absent("the loop over rows stores something")
     carrying = carried_by(text, flow, span)
     moved = next((a.name for a in carrying.advances if a.step), "")
     if moved:
