@@ -30,9 +30,10 @@ from sweeps.accuracy import NEAR  # noqa: E402
 from sweeps.data import read_recording  # noqa: E402
 from sweeps.fit import Sample, group_of, leave_one_out, samples_of  # noqa: E402
 
-from tritonforge.optimize.choosing import AT_ONCE, NOISE  # noqa: E402
+from tritonforge.optimize.choosing import AT_ONCE, NOISE, PER_ROUND  # noqa: E402
 from tritonforge.optimize.constraints import FITS  # noqa: E402
 from tritonforge.optimize.guide import Guide  # noqa: E402
+from tritonforge.optimize.worth import may_win  # noqa: E402
 
 RECORDINGS = ROOT / "benchmarks" / "results"
 _AT = (1, 4, 8, 16, 24)
@@ -99,32 +100,53 @@ def ordered(space: Space, order: Sequence[Config], most: int) -> Walk:
     return Walk([took for config in order if (took := space.measured[config]) is not None][:most])
 
 
+@dataclass(frozen=True)
+class Timed:
+    """A configuration's times in µs, as a search weighs them."""
+
+    measured_us: float
+    predicted_us: float
+
+    def time_us(self, *, measured: bool) -> float:
+        """Return the one or the other."""
+        return self.measured_us if measured else self.predicted_us
+
+
 def shipped(space: Space, most: int, *, doubt: float = 0.0, batch: int = 1, gain: float = 0.0) -> Walk:
     """Search with the study that `optimize` uses, so many measurements at a time; what is refused costs none.
 
-    With `gain` it ends as a search does: when no version that is left is expected to save so great a share of the best.
+    With `gain` it ends as a round of a search does: when no version that is left is expected to save so great a share
+    of the best, or none of those that come next may be faster than it as far as the model can be trusted.
     """
     configs = [c for c in space.measured if c in space.predicted]
     guide = Guide([dict(c) for c in configs], doubt=doubt)
     for place, config in enumerate(configs):
         guide.ready(place, space.predicted[config], space.predicted[config])
-    walked = Walk([])
+    walked, done = Walk([]), list[Timed]()
     while guide.waiting and len(walked.times) < most and (not gain or guide.gain() >= gain):
         asked = [guide.ask() for _ in range(min(batch, guide.waiting, most - len(walked.times)))]
-        for place in asked:
-            assert place is not None
-            took = space.measured[configs[place]]
-            if took is None:
+        places = [place for place in asked if place is not None]
+        times = [
+            Timed(took, space.predicted[configs[place]])
+            if (took := space.measured[configs[place]]) is not None
+            else None
+            for place in places
+        ]
+        if gain and not any(one is None or may_win(one, done) for one in times):
+            break
+        for place, one in zip(places, times, strict=True):
+            if one is None:
                 guide.refuse(place, FITS)
             else:
-                guide.tell(place, took)
-                walked.times.append(took)
+                guide.tell(place, one.measured_us)
+                walked.times.append(one.measured_us)
+                done.append(one)
     return walked
 
 
 def ended(spaces: Sequence[Space], batch: int) -> dict[str, float]:
-    """Let searches end by themselves, as those of `optimize` do, and say what that costs and saves."""
-    walks = [shipped(space, len(space.measured), batch=batch, gain=NOISE).times for space in spaces]
+    """Let searches end by themselves, as one round of `optimize` does, and say what that costs and saves."""
+    walks = [shipped(space, PER_ROUND, batch=batch, gain=NOISE).times for space in spaces]
     losses = [min(times) / space.best for times, space in zip(walks, spaces, strict=True)]
     row = {
         "batch": batch,
@@ -220,7 +242,7 @@ def main() -> None:
         rows.append(row)
         shown = " | ".join(f"{row[f'loss_{n}']:.3f}" for n in _AT)
         print(f"| {name} | {shown} | {row['until_near']:.1f} | {spent:.1f} |", flush=True)
-    stops = [ended(spaces, batch) for batch in (1, AT_ONCE)]
+    stops = [ended(spaces, AT_ONCE)]
     if options.output:
         about = {"date": time.strftime("%Y-%m-%d"), "optuna": optuna.__version__, "seeds": options.seeds}
         about["recordings"] = [path.name for path in options.recordings]
