@@ -200,6 +200,19 @@ def test_a_flattened_grid_lists_every_tile_that_its_axis_reaches_but_no_group_si
     assert {p.name: p.role for p in kernel.parameters}["GROUP"] == "meaning"
 
 
+def test_a_place_that_is_rounded_down_to_a_tile_is_no_number_of_tiles():
+    kernel = kernel_of("""
+    def k(x, n, BM: tl.constexpr, BN: tl.constexpr):
+        pid = tl.program_id(0)
+        rows = pid * BM + tl.arange(0, BM)
+        end = tl.minimum(pid * BM + 1, n) // BN * BN
+        first = (pid * BM // BN) * BN
+        for start in range(first, end, BN):
+            tl.store(x + rows[:, None] * n + start + tl.arange(0, BN)[None, :], 0.0)
+    """)
+    assert kernel.program_axes == ((0, ("BM",)),)
+
+
 def test_rows_per_program_are_a_tile_of_their_axis():
     kernel = kernel_of("""
     def k(x, n, ROWS_PER_PROGRAM: tl.constexpr, B: tl.constexpr):

@@ -14,7 +14,7 @@ from tritonforge.analysis import analyze
 from tritonforge.domain.finding import Bottleneck
 from tritonforge.domain.source import apply_edits
 from tritonforge.rewrite import Refusal, RuleEngine
-from tritonforge.rewrite.protocol import Task
+from tritonforge.rewrite.protocol import Task, Trial
 from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural import REWRITES, Change, NothingHere, rewrites
 from tritonforge.rewrite.structural.edits import minimal_edits
@@ -167,6 +167,29 @@ def test_what_another_rewrite_finishes_is_offered_with_it_and_without():
     assert ["private-sums", "two-stages"] in made
     staged = next(one for one in proposed if [name for name, _ in one.rewrites] == ["private-sums", "two-stages"])
     assert "atomic" not in apply_edits(task.texts["before.py"], staged.edits)
+
+
+def test_structure_is_tried_with_the_launch_parameters_of_the_fastest_version():
+    """Each by itself may lose to new tiles, and gain on top of them."""
+    wanted = json.loads((GOLDEN / "causal_min" / "task.json").read_text())
+    text = (GOLDEN / "causal_min" / "before.py").read_text()
+    task = dataclasses.replace(task_of(text, wanted), bottlenecks={"1": Bottleneck("tensor-core", 1.0, "measured")})
+
+    def proposed(*trials):
+        return (c for c in RuleEngine().propose(task, trials) if not isinstance(c, Refusal))
+
+    best = next(c for c in proposed() if [n for n, _ in c.rewrites] == ["launch-parameters"])
+    values = best.rewrites
+    tiles = "BM, BN = " + ", ".join(v for n, v in values[0][1] if n in {"BM", "BN"})
+    trials = [Trial(best, None, {"1": 100.0}, accepted=True)]
+    split = next(c for c in proposed(*trials) if c.rewrites == (("causal-split", ()), *values))
+    assert tiles != "BM, BN = 64, 16"
+    assert tiles in apply_edits(text, split.edits)
+    # Where structure was the last step, more of it goes on top with the same launch parameters.
+    trials.append(Trial(split, None, {"1": 90.0}, accepted=True))
+    both = next(c for c in proposed(*trials) if {"causal-split", "exp2-scale"} <= {n for n, _ in c.rewrites})
+    assert both.rewrites[-1:] == values
+    assert tiles in apply_edits(text, both.edits)
 
 
 def test_odd_sources_are_declined_and_never_raise():

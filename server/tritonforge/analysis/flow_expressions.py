@@ -110,7 +110,7 @@ class ExpressionFlow(CallFlow):
                     facts.uses[side.bare].add("multiply")
                     if other.rank and side.bare in self.constexprs:
                         facts.size_uses.add(side.bare)  # a constexpr that multiplies offsets is a layout, not a tile
-                if side.static and side.sizes and other.axes and other.rank == 0:
+                if side.static and side.sizes and other.axes and other.rank == 0 and not _rounds_down(node):
                     self._note_program_multiple(other, side)
             return result._replace(factors=factors)
         for side in (left, right):
@@ -192,3 +192,12 @@ class ExpressionFlow(CallFlow):
         ast.SetComp: _ignored,
         ast.JoinedStr: _ignored,
     }
+
+
+def _rounds_down(node: ast.BinOp | ast.AugAssign) -> bool:
+    """Tell whether a product is `x // BLOCK * BLOCK`, which is no block's number times its size."""
+    match node:
+        case ast.BinOp(left=ast.BinOp(op=ast.FloorDiv(), right=size), right=factor):
+            return ast.dump(size) == ast.dump(factor)
+        case _:
+            return False

@@ -40,6 +40,7 @@ _FINISHED_BY = {
     "unlocked-sums": "two-stages",
     "several-rows": "pairs",
     "row-tiles": "split-loop",
+    "grouped-heads": "split-loop",
 }
 """Which rewrite finishes what another begins. Step by step the search need not get there: the second alone may be the
 faster one, and leaves the first nothing to do."""
@@ -85,6 +86,7 @@ class RuleEngine:
             made = self.remade(task, best.rewrites)
             if made is not None:
                 yield from _refined(task, made, best)
+                yield from self._on_top(task, made, best)
                 if made.candidate.rewrites:
                     yield from self._restructured(task, made)
         start = Rewritten(Candidate("original", (), ()), task)
@@ -109,6 +111,21 @@ class RuleEngine:
                 if fitting and (name := _FINISHED_BY.get(rewrite.name)):
                     for finished in self._made_by(name, both.task):
                         yield from _as_it_is_and_tuned(task, _joined(task, both, finished), tuned=tuned)
+
+    def _on_top(self, task: Task, made: Rewritten, best: Candidate) -> Iterator[Candidate]:
+        """Yield structural rewrites for the bottleneck with the fastest version's launch parameters, as they are."""
+        values = _launch_values(best)
+        done = {name for name, _ in made.candidate.rewrites}
+        if not values:
+            return
+        for rewrite in self._in_order(made.task):
+            if rewrite.name in done or not _is_for(rewrite, made.task):
+                continue
+            for outcome in rewrites(rewrite, made.task):
+                if isinstance(outcome, Rewritten):
+                    step = _with_parameters(task, _joined(task, made, outcome), values)
+                    if isinstance(step, Candidate):
+                        yield step
 
     def _made_by(self, name: str, task: Task) -> Iterator[Rewritten]:
         """Yield what the rewrite of a name makes of a task; nothing where it declines."""
@@ -170,7 +187,7 @@ def _tuned(task: Task, made: Rewritten, limit: int | None = None) -> Iterator[St
 
 def _refined(task: Task, made: Rewritten, best: Candidate) -> Iterator[Step]:
     """Yield the neighbours of the fastest version's launch parameters."""
-    values = {name: int(value) for name, value in dict(best.rewrites).get(NAME, ())}
+    values = _launch_values(best)
     now = made.task
     launch = now.launches[0]
     space = parameter_space(now.kernel, launch, now.findings, now.bottlenecks.get(launch.id), now.arch)
@@ -180,6 +197,11 @@ def _refined(task: Task, made: Rewritten, best: Candidate) -> Iterator[Step]:
         step = _with_parameters(task, made, near)
         if isinstance(step, Candidate):
             yield step
+
+
+def _launch_values(candidate: Candidate) -> dict[str, int]:
+    """Return the launch parameters that a candidate sets."""
+    return {name: int(value) for name, value in dict(candidate.rewrites).get(NAME, ())}
 
 
 def _with_parameters(task: Task, made: Rewritten, values: Mapping[str, int]) -> Step:
