@@ -39,6 +39,7 @@ from tritonforge.rewrite.structural.parameters import with_parameter
 
 _LANES = 9
 """Stands for the program axis of the lanes while the kernel is read; the grid has no such axis."""
+_MOST_WARPS = 16
 _LEAST, _MOST = 16, 64
 """The least extent of a dot along what is summed, and the most heads of queries in a program."""
 
@@ -66,7 +67,7 @@ class GroupedHeads:
             raise Refused(f"{group} heads of queries are too many for one program")
         host = Host(text)
         lanes = text.fresh(*_tile_names(text))
-        function = _grouped(text, shared, lanes)
+        function, keys_at_once = _grouped(text, shared, lanes)
         function = with_parameter(function, lanes, constexpr=f"{text.tl}.constexpr", least=host.most_positional)
         if not text.triton:
             raise Refused("triton is not imported under a name of its own")
@@ -78,14 +79,27 @@ class GroupedHeads:
             edits.append(text.source.replace(extent, keys))
             words = f"{text.triton}.cdiv({whole}, {keys})"
             pairs.append([(lanes, f"{text.triton}.next_power_of_2({words})")])
-        edits += host.keywords(pairs)
         grid = list(text.launch.config.grid)
         grid[shared.axis] = heads // group
+        title = f"one program for the {group} heads that share keys and values"
+        values = {lanes: rows}
+        warps = _warps(text, rows * keys_at_once)
+        if warps is None:
+            edits += host.keywords(pairs)
+            yield Change(title, tuple(dict.fromkeys(edits)), (), values, (grid[0], grid[1], grid[2]))
+            return
+        for site, pair in enumerate(pairs):
+            given = next((k.value for k in host.nodes[site].call.keywords if k.arg == "num_warps"), None)
+            if given is None:
+                pair.append(("num_warps", str(warps)))
+            else:
+                edits.append(text.source.replace(given, str(warps)))
+        edits += host.keywords(pairs)
         yield Change(
-            f"one program for the {group} heads that share keys and values",
+            title,
             tuple(dict.fromkeys(edits)),
-            (),
-            {lanes: rows},
+            (("num_warps", str(warps)),),
+            values | {"num_warps": warps},
             (grid[0], grid[1], grid[2]),
         )
 
@@ -160,6 +174,16 @@ def _number(text: KernelText, node: cst.BaseExpression) -> int | None:
     return None
 
 
+def _warps(text: KernelText, scores: int) -> int | None:
+    """Return how many warps give each thread one score at most; None where the launch has them already.
+
+    A dot in fp32 holds a row of queries and of keys in registers for every score of a thread, and two do not fit.
+    """
+    now = text.value("num_warps") or 4
+    wanted = min(_MOST_WARPS, 1 << max(0, -(-scores // 32) - 1).bit_length())
+    return wanted if wanted > now else None
+
+
 def _tile_names(text: KernelText) -> list[str]:
     if any(tile.startswith("BLOCK") for tile in text.kernel.tiles):
         return ["BLOCK_H", "BLOCK_HEADS", "HEADS_PER_PROGRAM"]
@@ -169,7 +193,8 @@ def _tile_names(text: KernelText) -> list[str]:
 # The kernel.
 
 
-def _grouped(text: KernelText, shared: _Shared, lanes: str) -> cst.FunctionDef:
+def _grouped(text: KernelText, shared: _Shared, lanes: str) -> tuple[cst.FunctionDef, int]:
+    """Return the kernel with all heads of a group, and the keys of a round."""
     body = list(text.function.body.body)
     parameters = {p.name for p in text.kernel.parameters}
     if names_in(shared.group) - parameters:
@@ -212,10 +237,10 @@ def _grouped(text: KernelText, shared: _Shared, lanes: str) -> cst.FunctionDef:
     made += [(q, cst.Name(keys)) for q in shared.quotients if not named or q is not shared.quotients[0]]
     reading = text.reading(replaced(text.function, made))
     flow = flow_of(reading.function, text.kernel, tl)
-    _check_products(reading, flow)
+    keys_at_once = _check_products(reading, flow)
     placed = _placed(reading.function, head, first, lines)
     new = Lanes(reading, flow, _LANES, lanes, real, placed, _initials(flow))
-    return reading.function.with_changes(body=new.block(reading.function.body))
+    return reading.function.with_changes(body=new.block(reading.function.body)), keys_at_once
 
 
 def _named(text: KernelText, quotient: cst.BinaryOperation) -> tuple[cst.SimpleStatementLine, str] | None:
@@ -258,8 +283,8 @@ def _initials(flow: Flow) -> frozenset[int]:
     return frozenset(out)
 
 
-def _check_products(text: KernelText, flow: Flow) -> None:
-    """Check that heads share tiles that they sum products with, large enough for a dot.
+def _check_products(text: KernelText, flow: Flow) -> int:
+    """Check that heads share tiles that they sum products with, large enough for a dot; returns the most rows of one.
 
     Raises:
         Absent: there are none.
@@ -268,9 +293,11 @@ def _check_products(text: KernelText, flow: Flow) -> None:
     tiles = [t for n in nodes_of(text.function) if (t := _tile(text, flow, n)) is not None]
     if not tiles:
         raise Absent("no products of a head's row and a tile are summed")
-    for extent in (e for tile in tiles for e in flow.of(tile).shape or ()):
+    shapes = [flow.of(tile).shape or () for tile in tiles]
+    for extent in (e for shape in shapes for e in shape):
         if (text.size(extent) or 0) < _LEAST:
             raise Refused(f"{extent} is below {_LEAST}, the least extent of a dot")
+    return max((text.size(shape[0]) or 0 for shape in shapes if shape), default=0)
 
 
 def _tile(text: KernelText, flow: Flow, node: cst.CSTNode) -> cst.BaseExpression | None:

@@ -58,8 +58,9 @@ def decode(q, k_cache, v_cache):
         H,
         H_kv,
         D=D,
-        BLOCK_S=32,
+        BLOCK_S=64,
         BLOCK_H=triton.next_power_of_2(triton.cdiv(H, H_kv)),
+        num_warps=8,
     )
     return o
 

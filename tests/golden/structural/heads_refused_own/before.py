@@ -36,7 +36,7 @@ def decode(q, k_cache, v_cache):
     B, H, D = q.shape
     S, H_kv = k_cache.shape[1], k_cache.shape[2]
     o = torch.empty((B, H, D), device=q.device)
-    decode_kernel[(B, H)](q, k_cache, v_cache, o, D**-0.5, S, H, H_kv, D=D, BLOCK_S=32)
+    decode_kernel[(B, H)](q, k_cache, v_cache, o, D**-0.5, S, H, H_kv, D=D, BLOCK_S=64)
     return o
 
 

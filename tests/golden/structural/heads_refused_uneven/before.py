@@ -37,7 +37,7 @@ def decode(q, k_cache, v_cache):
     S, H_kv = k_cache.shape[1], k_cache.shape[2]
     o = torch.empty((B, H, D), device=q.device)
     programs = q.numel() // D // B
-    decode_kernel[(B, programs)](q, k_cache, v_cache, o, D**-0.5, S, H, H_kv, D=D, BLOCK_S=32)
+    decode_kernel[(B, programs)](q, k_cache, v_cache, o, D**-0.5, S, H, H_kv, D=D, BLOCK_S=64)
     return o
 
 
