@@ -107,10 +107,13 @@ class RuleEngine:
                     continue
                 tuned = place == 0 and fitting
                 both = _joined(task, made, outcome)
-                yield from _as_it_is_and_tuned(task, both, tuned=tuned)
+                every = [both]
                 if fitting and (name := _FINISHED_BY.get(rewrite.name)):
-                    for finished in self._made_by(name, both.task):
-                        yield from _as_it_is_and_tuned(task, _joined(task, both, finished), tuned=tuned)
+                    every += [_joined(task, both, finished) for finished in self._made_by(name, both.task)]
+                yield from (one.candidate for one in every)
+                # What finishes it in other ways differs in numbers alone.
+                for one in every[:2] if tuned else ():
+                    yield from (step for step in _tuned(task, one, _TUNED) if isinstance(step, Candidate))
 
     def _on_top(self, task: Task, made: Rewritten, best: Candidate) -> Iterator[Candidate]:
         """Yield structural rewrites for the bottleneck with the fastest version's launch parameters, as they are."""
@@ -161,12 +164,6 @@ def _joined(task: Task, made: Rewritten, outcome: Rewritten) -> Rewritten:
     if not made.candidate.rewrites:
         return outcome
     return Rewritten(together(task, (made.candidate, outcome.candidate), outcome.task), outcome.task)
-
-
-def _as_it_is_and_tuned(task: Task, made: Rewritten, *, tuned: bool) -> Iterator[Candidate]:
-    yield made.candidate
-    if tuned:
-        yield from (step for step in _tuned(task, made, _TUNED) if isinstance(step, Candidate))
 
 
 def _tuned(task: Task, made: Rewritten, limit: int | None = None) -> Iterator[Step]:
