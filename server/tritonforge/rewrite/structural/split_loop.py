@@ -42,7 +42,7 @@ _MOST_BYTES = 1 << 28
 _FULL = 4
 """Programs for each multiprocessor beyond which the loop is not split."""
 _LEAST_ROUNDS = 4
-_SMALL_PART = 1024
+_SMALL_PART = 2048
 """Elements of a part with which the loop over parts is written out."""
 _ALONE = frozenset({"sum", "max", "min"})
 
@@ -283,10 +283,13 @@ class _Plan:
 
     def over_parts(self) -> str:
         """Return what the loop over parts goes over: written out, loads of small parts wait for memory together."""
-        sizes = [self.text.size(e) for one in self.stored for e in one.result.shape]
-        small = all(one.result.kind in _ALONE and len(one.result.shape) < 2 for one in self.stored)
-        written_out = small and all(n is not None and n <= _SMALL_PART for n in sizes)
-        return f"{self.text.tl}.static_range({self.split})" if written_out else f"range({self.split})"
+        small = all(one.result.kind in _ALONE and self.is_small(one.result.shape) for one in self.stored)
+        return f"{self.text.tl}.static_range({self.split})" if small else f"range({self.split})"
+
+    def is_small(self, shape: Shape) -> bool:
+        """Tell whether a part of a shape is a few elements for each thread."""
+        sizes = [self.text.size(e) for e in shape]
+        return math.prod(e if e is not None else _SMALL_PART + 1 for e in sizes) <= _SMALL_PART
 
     def split_alone(self) -> cst.FunctionDef:
         """Return the kernel with the loop split, and everything behind it as it was."""

@@ -34,7 +34,7 @@ def matmul_kernel(
         slot = (tile * SPLIT_K + part).to(tl.int64)
         tl.store(partial_ptr + slot * (BLOCK_M * BLOCK_N) + within, acc)
     else:
-        for part in range(SPLIT_K):
+        for part in tl.static_range(SPLIT_K):
             slot = (tile * SPLIT_K + part).to(tl.int64)
             acc += tl.load(partial_ptr + slot * (BLOCK_M * BLOCK_N) + within)
         # bias and ReLU
