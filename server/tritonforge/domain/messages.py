@@ -195,7 +195,7 @@ class InputOutcome:
     `precision`: the original's, where it was evaluated in float64. `out_of_bounds`: who failed reads or writes outside
     every buffer of the launch. `operations`: how many operations on blocks the original's run took, where it was
     interpreted. `overlapping`: programs or lanes of the original write different values to one element, so that the
-    order decides.
+    order decides. `unwritten`: elements that the original left unwritten in what it returns and fills.
     """
 
     status: Literal["equal", "different", "original-failed", "candidate-failed"]
@@ -214,6 +214,7 @@ class InputOutcome:
     precision: Precision | None = None
     operations: int = 0
     overlapping: bool = False
+    unwritten: int = 0
     check: str = ""
     """The name of the honesty check that refuses the candidate here (see `CompareResult.checks`)."""
 
@@ -269,6 +270,12 @@ class Compare(Request[CompareResult]):
     repeats its own results."""
     again: bool = True
     """Whether a candidate that agrees on all inputs is run again on some, in other orders and with other values."""
+    made: tuple[int, ...] = ()
+    """Which inputs have integers that were made to fit other sizes, so that they may contradict each other. What the
+    order of the original's programs decides there says nothing of a candidate."""
+    complete: bool = False
+    """Whether the original writes all of its outputs where integers do fit: what it leaves unwritten on inputs in
+    `made` says nothing, either."""
     lane: ClassVar[Lane] = "interpret"
     result: ClassVar[type] = CompareResult
 
@@ -287,6 +294,9 @@ class CompareOnDevice(Request[CompareResult]):
     """The original's as the interpreter told it, of several the one that lost most; unknown, it is taken to be good."""
     thorough: bool = True
     """Whether all is tried that may still explain a difference; at full size that takes long."""
+    made: tuple[int, ...] = ()
+    complete: bool = False
+    """As in `Compare`."""
     lane: ClassVar[Lane] = "device"
     result: ClassVar[type] = CompareResult
     measures: ClassVar[bool] = False

@@ -17,11 +17,11 @@ from tritonforge.verify.comparing import Comparer, Ran, keep
 from tritonforge.verify.directly import Directly
 from tritonforge.verify.growing import alike, changes_hosts, launched_for, may_stay_behind, same_grids, stays_behind
 from tritonforge.verify.honesty import covered, never_ran
-from tritonforge.verify.inputs import Variation
+from tritonforge.verify.inputs import RECORDED, Variation
 from tritonforge.verify.judgement import PASSED, Evidence, worst
 from tritonforge.verify.launched import Launched, launched
 from tritonforge.verify.literals import Literal, new_literals
-from tritonforge.verify.on_device import OnDevice, beyond_bounds, for_device, surely_on_device
+from tritonforge.verify.on_device import OnDevice, beyond_bounds, for_device, surely_on_device, undefined
 from tritonforge.verify.once import Once
 from tritonforge.verify.originals import Originals
 from tritonforge.verify.precision import lower_precision
@@ -206,8 +206,17 @@ class Checking:
 
     async def _through(self, number: int, variations: Sequence[Variation]) -> tuple[Planned, ...]:
         weights = await self.originals.weigh(number, [one.call for one in variations])
-        each = enumerate(zip(variations, weights, strict=True))
-        return tuple(Planned(Place("call", number, index), one, weight=weight) for index, (one, weight) in each)
+        made, complete = await self.originals.may_contradict(number)
+        return tuple(
+            Planned(
+                Place("call", number, index),
+                one,
+                weight=weight,
+                made=made and not one.about.startswith(RECORDED),
+                complete=complete,
+            )
+            for index, (one, weight) in enumerate(zip(variations, weights, strict=True))
+        )
 
     async def _plan(self, number: int) -> Plan:
         return await self._plans.get(number, partial(self._make_plan, number))
@@ -352,7 +361,13 @@ class Checking:
     async def _on_device(self, number: int) -> None:
         self._begin(number)
         planned = (await self._plan(number)).planned
-        beyond = beyond_bounds(self.evidence, number)
+        several = undefined(self.evidence, number, planned)
+        if several:
+            self.evidence.notes.append(
+                f"{len(several)} inputs did not run on the GPU: programs of the original write different values there "
+                "to one element"
+            )
+        beyond = beyond_bounds(self.evidence, number) | several
         early: OnDevice | None = None
         # Beyond its bounds even the original may break the GPU's context.
         with contextlib.suppress(*([JobError] if beyond else [])):

@@ -152,6 +152,8 @@ class Comparer:
             reference=self.reference,
             precision=precision,
             thorough=thorough,
+            made=_made(planned),
+            complete=all(one.complete for one in planned),
         )
         await self._compile_ahead([one.variation.call for one in planned])
         return _ran(planned, await self.worker.run(request, limits=DEVICE))
@@ -176,6 +178,8 @@ class Comparer:
             # A reference takes what the host function takes, which a kernel does not.
             reference=None if direct else self.reference,
             again=again,
+            made=_made(planned),
+            complete=all(one.complete for one in planned),
         )
         return _ran(planned, await self.worker.run(request))
 
@@ -236,6 +240,10 @@ def _up_to(failing: Place | None, runs: Mapping[Place, Ran], lead: Place | None)
             whole.tried += before
     whole.tried.sort(key=lambda one: one.place)
     return whole
+
+
+def _made(planned: Sequence[Planned]) -> tuple[int, ...]:
+    return tuple(index for index, one in enumerate(planned) if one.made)
 
 
 def _ran(planned: Sequence[Planned], result: CompareResult) -> Ran:

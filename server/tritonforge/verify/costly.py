@@ -21,7 +21,7 @@ from tritonforge.verify.grouping import Groups
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.resizing import SMALLEST, Path, all_tensors, is_unset, leaves, resize, with_leaves
 from tritonforge.verify.scalars import free_integers, with_scalar
-from tritonforge.verify.sizes import counted, counting, few, heavy, takes
+from tritonforge.verify.sizes import SECONDS_EACH, counted, counting, few, heavy, takes
 
 Alone = Callable[[Call], Awaitable[InputOutcome]]
 """Runs the original against itself on one call; what it takes too much time or memory for has failed."""
@@ -56,10 +56,14 @@ async def costly(call: Call, groups: Groups, alone: Alone, *, seed: int, grid: f
     skipped: list[tuple[str, str]] = []
     if call.kernel_launch is None and groups.groups and not _can_be_interpreted(call, groups):
         skipped.append(("as recorded", _ON_A_GPU))
-    wanted = [
+    every = [
         (about, dataclasses.replace(one, seed=seed + index, launches=()))
         for index, (about, one) in enumerate(_wanted(call, groups, grid))
     ]
+    # What surely takes too long need not be asked about.
+    long = {at for at, (_, one) in enumerate(every) if groups.each and groups.weigh(one) * SECONDS_EACH > LONGEST}
+    skipped += [(about, _ON_A_GPU) for at, (about, _) in enumerate(every) if at in long]
+    wanted = [one for at, one in enumerate(every) if at not in long]
     answers = await all_of(ask_one(one, alone) for _, one in wanted)
     for (about, one), (reason, _) in zip(wanted, answers, strict=True):
         if reason:

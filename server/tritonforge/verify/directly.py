@@ -70,6 +70,7 @@ class Directly:
             kernel=pair.original,
             candidate_kernel=pair.candidate,
             seed=self.evidence.seed + 401,
+            overlaps=await self.originals.overlaps(),
         )
         planned = (
             Planned(

@@ -6,27 +6,35 @@ A variation on which the original raises or leaves its buffers says nothing abou
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from tritonforge.domain.launch import Call, Scalar, Tensor, Value
 from tritonforge.domain.messages import InputOutcome
-from tritonforge.verify.resizing import SMALLEST, Place, all_tensors, can_resize, leaves, places, resize
+from tritonforge.verify.resizing import KEPT, SMALLEST, Place, all_tensors, can_resize, leaves, places, resize
+from tritonforge.verify.whole_numbers import holds_integers, told_of
 
 SelfCheck = Callable[[Sequence[Call]], Awaitable[Sequence[InputOutcome]]]
 """Runs the original against itself on each call, and says which of them it can do at all."""
 
 _MAX_PLACES = 12
-BASE = 20
+BASE, STEP = 20, 8
+_LOW, _LOW_STEP = 8, 4
+"""The same for calls of so many sizes that `BASE` of each are many elements."""
+_MANY_ELEMENTS = 1 << 17
 _SMALLEST_ALONE = 2
 _LONG = 259
 OPERATIONS = 40_000
 """Operations on blocks that one size may cost: about a second in the interpreter, on one core."""
+MANY = 6_000
+"""The same for each of dozens of inputs, as far as smaller sizes cost less."""
 _LEAST_LONG = 2 * BASE + 9
 """What a size may be, however much it costs."""
 _HEAVY = 6_000
 """Operations of an input of small sizes that are too many for dozens of them."""
+_HEAVY_LOW = 1_000
+"""The same for sizes of `_LOW`, which are half as large or less."""
 _MAX_LIGHTER = 4
 _FEW = 2
 _LESS = 0.7
@@ -40,10 +48,14 @@ _MOST_TRIALS = 10
 class Groups:
     """Places that change together. `note` says why nothing can be changed, when there are none.
 
-    `operations`: how many operations on blocks an interpreted run takes whose sizes are `BASE` or a little more; 0
-    where it is not known. `each`: about how many more of them for one more element of each group, the other sizes being
-    that small; empty where not known.
+    `operations`: how many operations on blocks an interpreted run takes whose sizes are `at` and `step` more for each
+    further group, or less; 0 where it is not known. `each`: about how many more of them for one more element of each
+    group, the other sizes being that small; empty where not known. `rates`: the same as parts of `operations`, where
+    each size multiplies what the others cost.
     `least`: for groups that the original cannot make large alone, those that must be at least as large then.
+    `kept`: places whose integers stay as they were recorded. `complete`: the original writes all of its outputs on such
+    sizes; `overlapping`: the order of its writes decides there what it leaves. `light`: the call with fewer samples or
+    heads, and its operations, where `operations` are many.
     """
 
     groups: tuple[tuple[Place, ...], ...]
@@ -51,6 +63,18 @@ class Groups:
     operations: int = 0
     least: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     each: tuple[float, ...] = ()
+    rates: tuple[float, ...] = ()
+    kept: tuple[Place, ...] = ()
+    complete: bool = False
+    overlapping: bool = False
+    at: int = BASE
+    step: int = STEP
+    light: tuple[Call, int] | None = None
+
+    @property
+    def base(self) -> list[int]:
+        """The size of each group that `operations` are of."""
+        return [self.at + self.step * index for index in range(len(self.groups))]
 
     def affordable(self, index: int, wanted: int, *, share: float = 1.0) -> int:
         """Return `wanted` for the size of a group, or less where so much would take long to interpret.
@@ -65,9 +89,38 @@ class Groups:
         known = zip(sizes, self.each, strict=False)
         # Each size multiplies by as much as it was seen to where the others were small.
         grown = (
-            1 + each * (s - BASE - 8 * i) / self.operations for i, (s, each) in enumerate(known) if self.operations
+            1 + each * (s - self.at - self.step * i) / self.operations
+            for i, (s, each) in enumerate(known)
+            if self.operations
         )
         return self.operations * math.prod(max(one, 0.0) for one in grown)
+
+    def bounded(
+        self, sizes: Sequence[int], *, most: float = MANY, stay: Collection[int] = (), by: int = 1
+    ) -> list[int]:
+        """Return sizes that cost no more than `most` together, as far as smaller ones cost less.
+
+        Args:
+            sizes: what is wanted for each group.
+            most: operations on blocks.
+            stay: groups whose sizes stay.
+            by: of what sizes stay multiples.
+        """
+        found = list(sizes)
+        least = [min(size, by if by > 1 else 5 + 2 * index) for index, size in enumerate(found)]
+        left = {i for i, each in enumerate(self.each) if each > 0} - set(stay)
+        while left and self.costs(found) > most:
+            at = max(left, key=lambda i: (found[i] / least[i], -i))
+            if found[at] <= least[at]:
+                break
+            smaller = found[at] * 3 // 4 // by * by
+            found[at] = max(least[at], smaller if by > 1 else smaller | 1)
+        if by == 1 and found != list(sizes):
+            # Sizes of one input differ, so that a swapped axis shows.
+            for at in sorted(left):
+                while found[at] > least[at] and found.count(found[at]) > 1:
+                    found[at] = max(found[at] - 2, least[at])
+        return found
 
     def sizes_of(self, call: Call) -> list[int]:
         """Return the size of each group on another input of the same call."""
@@ -88,7 +141,8 @@ class Groups:
                 # Sizes of one input differ, so that none hides behind another; equal ones were meant to be equal.
                 if wanted[other] < wanted[index]:
                     wanted[other] = wanted[index] + 2 * (other + 1)
-        return {place: size for group, size in zip(self.groups, wanted, strict=True) for place in group}
+        found = dict.fromkeys(self.kept, KEPT)
+        return found | {place: size for group, size in zip(self.groups, wanted, strict=True) for place in group}
 
 
 def _size(value: Value | None, place: Place) -> int:
@@ -116,41 +170,98 @@ async def find_groups(call: Call, self_check: SelfCheck) -> Groups:
     for place in found:
         by_size.setdefault(place.size, []).append(place)
     tied = tuple(tuple(group) for group in by_size.values())
-    base = {place: BASE + 8 * index for index, group in enumerate(tied) for place in group}
-    equal = dict.fromkeys(found, BASE)
+    at, step = _smallest_base(call, tied)
+    base = {place: at + step * index for index, group in enumerate(tied) for place in group}
+    equal = dict.fromkeys(found, at)
     first, second = await self_check([resize(call, base, seed=1), resize(call, equal, seed=1)])
+    groups, operations = tied, 0
     if first.status == "original-failed":
         if second.status == "original-failed":
-            some, operations = await _resizable(call, tied, self_check)
-            if not some:
+            groups, one = await _resizable(call, Groups(tied, at=at, step=step), self_check)
+            if one is None:
                 return Groups((), f"the original fails on smaller sizes ({second.detail})")
-            least, each = await _least(call, some, self_check)
-            return Groups(some, operations=operations, least=least, each=each)
-        return Groups((found,))
-    operations = min(one.operations for one in (first, second) if one.status != "original-failed")
-    groups = tied if len(found) > _MAX_PLACES else await _split(call, tied, base, self_check)
-    least, each = await _least(call, groups, self_check)
-    return Groups(groups, operations=operations, least=least, each=each)
+            first, operations = one, one.operations
+        else:
+            return Groups((found,), complete=not second.unwritten, overlapping=second.overlapping, at=at, step=step)
+    else:
+        operations = min(one.operations for one in (first, second) if one.status != "original-failed")
+        if len(found) <= _MAX_PLACES:
+            groups = await _split(call, tied, base, self_check)
+    told = told_of(leaves(call))
+    # What is told of recorded integers and bound to no extent follows them.
+    groups = tuple(g for g in groups if not all(p.axis < 0 and p.path in told for p in g)) or groups
+    known = Groups(groups, operations=operations, at=at, step=step)
+    known = replace(known, complete=not first.unwritten, overlapping=first.overlapping)
+    known = await _defined(call, known, self_check)
+    if at < BASE:
+        # Each of so many sizes multiplies what the others cost: what all of them do has to be known.
+        (one,) = await self_check([resize(call, known.sized(known.base), seed=1)])
+        known = replace(known, operations=max(one.operations, operations))
+    light, cheap = await _fewer_samples(call, known, self_check)
+    least, each, rates = await _least(light, known, self_check)
+    times = known.operations / cheap if cheap else 1.0
+    each = tuple(one * times for one in each)
+    if at < BASE:
+        each = tuple(max(one, rate * known.operations) for one, rate in zip(each, rates, strict=True))
+    return replace(known, least=least, each=each, rates=rates, light=(light, cheap) if cheap else None)
+
+
+def _smallest_base(call: Call, tied: Sequence[Sequence[Place]]) -> tuple[int, int]:
+    """Return the size of the first group in trials, and by how much each further one is larger."""
+    base = {place: BASE + STEP * index for index, group in enumerate(tied) for place in group}
+    most = max((tensor.elements for tensor in all_tensors(resize(call, base, seed=1))), default=0)
+    return (BASE, STEP) if most <= _MANY_ELEMENTS else (_LOW, _LOW_STEP)
+
+
+async def _defined(call: Call, groups: Groups, self_check: SelfCheck) -> Groups:
+    """Keep recorded integers where the original's results are not defined with others, and sizes that they need.
+
+    Where slots are sorted by what they belong to, a list of them that is cut short leaves rows that nobody writes, and
+    slots that are folded into fewer rows are written twice: such integers were made together, and stay together.
+    """
+    if groups.complete and not groups.overlapping:
+        return groups
+    whole = [(path, value) for path, value in leaves(call) if isinstance(value, Tensor) and holds_integers(value)]
+    if not whole:
+        return groups
+    kept = tuple(Place(path, axis, size) for path, value in whole for axis, size in enumerate(value.shape))
+    rest = tuple(left for group in groups.groups if (left := tuple(place for place in group if place not in kept)))
+    for count in range(min(_MOST_KEPT, len(rest) - 1) + 1):
+        some = [tuple(group for group in rest if group not in stay) for stay in combinations(rest, count)]
+        trials = [replace(groups, groups=one, kept=kept) for one in some[:_MOST_TRIALS]]
+        made = [resize(call, one.sized(one.base), seed=1) for one in trials]
+        small = [(t, c) for t, c in zip(trials, made, strict=True) if _elements(c) <= _MOST_ELEMENTS]
+        outcomes = await self_check([one for _, one in small]) if small else ()
+        for (trial, _), one in zip(small, outcomes, strict=False):
+            if one.status != "original-failed" and not one.unwritten and not one.overlapping:
+                if one.operations > OPERATIONS:
+                    return groups
+                return replace(trial, operations=one.operations, complete=True, overlapping=False)
+    return groups
+
+
+def _elements(call: Call) -> int:
+    return sum(tensor.elements for tensor in all_tensors(call))
 
 
 async def _resizable(
-    call: Call, tied: tuple[tuple[Place, ...], ...], self_check: SelfCheck
-) -> tuple[tuple[tuple[Place, ...], ...], int]:
-    """Return the sizes that can be small where all of them together cannot, and how many operations that run took.
+    call: Call, tied: Groups, self_check: SelfCheck
+) -> tuple[tuple[tuple[Place, ...], ...], InputOutcome | None]:
+    """Return the sizes that can be small where all of them together cannot, and what became of that run.
 
     As few as possible stay as recorded. One may be bound to a number that is no size, or two to each other, as a width
     to its half.
     """
-    for count in range(1, min(_MOST_KEPT, len(tied) - 1) + 1):
-        rests = [tuple(group for group in tied if group not in kept) for kept in combinations(tied, count)]
-        sizes = [{place: BASE + 8 * i for i, group in enumerate(rest) for place in group} for rest in rests]
-        every = [(rest, resize(call, one, seed=1)) for rest, one in zip(rests, sizes, strict=True)]
-        trials = [(rest, one) for rest, one in every if sum(t.elements for t in all_tensors(one)) <= _MOST_ELEMENTS]
+    for count in range(1, min(_MOST_KEPT, len(tied.groups) - 1) + 1):
+        rests = [tuple(g for g in tied.groups if g not in kept) for kept in combinations(tied.groups, count)]
+        some = [replace(tied, groups=rest) for rest in rests]
+        every = [(one.groups, resize(call, one.sized(one.base), seed=1)) for one in some]
+        trials = [(rest, one) for rest, one in every if _elements(one) <= _MOST_ELEMENTS]
         outcomes = await self_check([one for _, one in trials[:_MOST_TRIALS]])
         for (rest, _), outcome in zip(trials, outcomes, strict=False):
             if outcome.status != "original-failed":
-                return rest, outcome.operations
-    return (), 0
+                return rest, outcome
+    return (), None
 
 
 async def lightened(call: Call, groups: Groups, self_check: SelfCheck) -> tuple[Call, Groups]:
@@ -158,54 +269,70 @@ async def lightened(call: Call, groups: Groups, self_check: SelfCheck) -> tuple[
 
     Both are as given where inputs do not take long to interpret, or not all sizes can be small.
     """
-    if groups.operations <= _HEAVY:
+    if groups.light is None:
         return call, groups
-    sizes = [BASE + 8 * index for index in range(len(groups.groups))]
-    base = groups.sized(sizes)
-    meant = [group for group in meanings(call, groups) if group[0].size > _FEW]
-    # What the original wants equal changes together or not at all.
-    found = [*meant, *((place,) for group in meant if len(group) > 1 for place in group if place.axis >= 0)]
-    # What saves is told on the same sizes: `groups.operations` may be those of a run whose sizes were equal.
-    (before,) = await self_check([resize(call, base, seed=1)])
-    if before.status == "original-failed":
-        return call, groups
-    now, most, changed = call, before.operations, dict[Place, int]()
-    for group in found[:_MAX_LIGHTER]:
-        wanted = {**changed, **dict.fromkeys(group, _FEW)}
-        (outcome,) = await self_check([resize(call, {**base, **wanted}, seed=1)])
-        if outcome.status != "original-failed" and outcome.operations < most * _LESS:
-            now, most, changed = resize(call, wanted, seed=call.seed), outcome.operations, wanted
+    now, _ = groups.light
+    sizes = groups.base
     # Sizes multiply each other's cost, so that each is doubled where the others are as they will be.
     doubled = [[2 * s if at == index else s for at, s in enumerate(sizes)] for index in range(len(sizes))]
     first, *more = await self_check([resize(now, groups.sized(one), seed=1) for one in (sizes, *doubled)])
     if any(one.status == "original-failed" for one in (first, *more)):
         return now, groups
     each = tuple(max(one.operations - first.operations, 0) / size for one, size in zip(more, sizes, strict=True))
+    if groups.rates:
+        # Twice a size may be as many tiles as before.
+        each = tuple(max(one, rate * first.operations) for one, rate in zip(each, groups.rates, strict=True))
     return now, replace(groups, operations=first.operations, each=each)
 
 
+async def _fewer_samples(call: Call, groups: Groups, self_check: SelfCheck) -> tuple[Call, int]:
+    """Return the call with less of what is no size, and its operations; 0 where inputs do not take long as they are."""
+    if groups.operations <= (_HEAVY if groups.at == BASE else _HEAVY_LOW):
+        return call, 0
+    base = groups.sized(groups.base)
+    meant = [group for group in meanings(call, groups) if group[0].size > _FEW]
+    # What the original wants equal changes together or not at all.
+    found = [*meant, *((place,) for group in meant if len(group) > 1 for place in group if place.axis >= 0)]
+    # What saves is told on the same sizes: `groups.operations` may be those of a run whose sizes were equal.
+    (before,) = await self_check([resize(call, base, seed=1)])
+    if before.status == "original-failed":
+        return call, 0
+    now, most, changed = call, before.operations, dict[Place, int]()
+    for group in found[:_MAX_LIGHTER]:
+        wanted = {**changed, **dict.fromkeys(group, _FEW)}
+        (outcome,) = await self_check([resize(call, {**base, **wanted}, seed=1)])
+        if outcome.status != "original-failed" and outcome.operations < most * _LESS:
+            now, most, changed = resize(call, wanted, seed=call.seed), outcome.operations, wanted
+    return now, most
+
+
 async def _least(
-    call: Call, groups: tuple[tuple[Place, ...], ...], self_check: SelfCheck
-) -> tuple[dict[int, tuple[int, ...]], tuple[float, ...]]:
+    call: Call, known: Groups, self_check: SelfCheck
+) -> tuple[dict[int, tuple[int, ...]], tuple[float, ...], tuple[float, ...]]:
     """Find the sizes that the original cannot make large alone, those that must grow with each, and what each costs.
+
+    The costs are those of one more element: in operations, the others being next to nothing, and as `Groups.rates`.
 
     A row that is read along another's length leaves its buffer only when it is much shorter: everything else is next
     to nothing here.
     """
+    groups = known.groups
     n = len(groups)
     if n > _MAX_PLACES:
-        return {}, ()
+        return {}, (), ()
     tiny = [3 + 2 * index for index in range(n)]
 
     def with_long(long: Sequence[int]) -> Call:
         sizes = [_LONG + 2 * i if i in long else size for i, size in enumerate(tiny)]
-        return resize(call, Groups(groups).sized(sizes), seed=1)
+        return resize(call, known.sized(sizes), seed=1)
 
     first, *alone = await self_check([with_long(()), *(with_long((i,)) for i in range(n))])
     if first.status == "original-failed":
-        return {}, ()
+        return {}, (), ()
     spent = [max(one.operations - first.operations, 0) for one in alone]
     each = tuple(more / (_LONG + 2 * i - size) for i, (more, size) in enumerate(zip(spent, tiny, strict=True)))
+    grown = [one / max(first.operations, 1) for one in each]
+    rates = tuple(one / (1 + one * (size - small)) for one, size, small in zip(grown, known.base, tiny, strict=True))
     stuck = [i for i, one in enumerate(alone) if one.status == "original-failed"]
     pairs = [(i, j) for i in stuck for j in range(n) if i != j]
     outcomes = await self_check([with_long(pair) for pair in pairs]) if pairs else ()
@@ -217,7 +344,7 @@ async def _least(
         # The one of its own size, where there are several that would do.
         partners.sort(key=lambda j, i=i: abs(groups[j][0].size - groups[i][0].size))  # type: ignore[misc]
         found[i] = (partners[0],) if partners else larger
-    return found, each
+    return found, each, rates
 
 
 async def _split(

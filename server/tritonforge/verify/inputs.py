@@ -47,6 +47,8 @@ from tritonforge.verify.values import (
 
 __all__ = ["Groups", "SelfCheck", "Variation", "find_groups", "variations"]
 
+RECORDED = "as recorded"
+"""How the words about an input begin that has the recorded sizes and integers."""
 SEEDS_AS_RECORDED = 2
 """Inputs of a call whose sizes cannot be changed: the same sizes with other values."""
 
@@ -57,6 +59,8 @@ _MAX_EVEN = 3
 _MAX_LONG_POISONED = 2
 _MOST_ELEMENTS = 1 << 19
 """Elements of an input with a long dimension and another with a row for each kind of value."""
+_LONG = 2
+"""Long inputs that may take as long as one may: of more, each gets a part."""
 _LEAST_EVEN = 16
 _SHARE = 0.4
 """Of what an input may take, for each of the many that fill whole tensors."""
@@ -109,7 +113,9 @@ def variations(
         # What a grid counts in blocks goes beyond the recorded size below, where programs are counted.
         long = beyond(0 if index in in_blocks else groups.groups[index][0].size, tile)
         long = groups.affordable(index, long)
-        made.add([long if at == index else size for at, size in enumerate(least)], "one size over a tile, with a tail")
+        sizes = [long if at == index else size for at, size in enumerate(least)]
+        most = OPERATIONS * min(1.0, _LONG / len(crossing))
+        made.add(groups.bounded(sizes, most=most, stay=(index,)), "one size over a tile, with a tail")
     run = min(tile, _RUN)
     # Pieces of vectors are stretches, which want length; rows are pieces of matrices already.
     wide = (
@@ -117,6 +123,7 @@ def variations(
         if _has_rows(call)
         else [max(size, groups.affordable(index, tile + tile // 2 + 5)) for index, size in enumerate(little)]
     )
+    wide = groups.bounded(wide, most=OPERATIONS)
     made.add_hostile(wide, partial(poisoned, at=0, groups=groups.groups, tile=run), _POISONED)
     made.add_hostile(wide, partial(mosaic, groups=groups.groups, tile=run), _MOSAIC)
     aligned = max(16, min(tile, 128))
@@ -127,7 +134,7 @@ def variations(
     made.add_family(off, ALONG[1], "sizes divisible by 16, off the tile")
     for index in crossing[:_MAX_EVEN] if len(crossing) > 1 else ():
         sizes = [aligned if at == index else size for at, size in enumerate(least)]
-        made.add(sizes, "one size that divides evenly, the others do not")
+        made.add(groups.bounded(sizes, stay=(index,)), "one size that divides evenly, the others do not")
     scalars = other_scalars(light)
     for about, changed in (*((("other factors", scalars),) if scalars else ()), *flipped_flags(light)[:_MAX_FLAGS]):
         made.add(least, about, changed)
@@ -146,6 +153,7 @@ def variations(
             at = long_sums[index % len(long_sums)]
             block = min(tile, slow.get(at, tile))
             sizes[at] = groups.affordable(at, block + block // 2 + 2 * at + 5, share=_SHARE)
+            sizes = groups.bounded(sizes, stay=(at,))
         made.add_family(sizes, family, "over a tile" if long_sums else "")
     for at in range(1, min(len(floating(call)), _MAX_POISONED)):
         made.add_hostile(wide, partial(poisoned, at=at, groups=groups.groups, tile=run), _POISONED)
@@ -153,6 +161,7 @@ def variations(
         # One tile of a row holds NaN or Inf, and another does not; each kind in a row of its own.
         sizes = [max(size, 2 * len(POISONED) + 1) if at in programs else size for at, size in enumerate(least)]
         sizes[index] = groups.affordable(index, min(tile, slow.get(index, tile)) * 3 // 2 + 5)
+        sizes = groups.bounded(sizes, most=OPERATIONS, stay=(index, *programs))
         if made.elements(sizes) <= _MOST_ELEMENTS:
             chosen = partial(poisoned, at=0, groups=groups.groups, tile=tile)
             made.add_hostile(sizes, chosen, f"{_POISONED}, over a tile")
@@ -210,7 +219,7 @@ def _has_rows(call: Call) -> bool:
 
 
 def _as_recorded(made: _Made) -> tuple[Variation, ...]:
-    note = f"as recorded: {made.groups.note}"
+    note = f"{RECORDED}: {made.groups.note}"
     run = min(made.tile, _RUN)
     for _ in range(SEEDS_AS_RECORDED):
         made.add([], note)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import Precision
 from tritonforge.verify.comparing import Ran
 from tritonforge.verify.inputs import Variation
-from tritonforge.verify.judgement import Evidence
+from tritonforge.verify.judgement import Evidence, Tried
 from tritonforge.verify.replaying import Place
 from tritonforge.verify.sharing import Planned
 
@@ -50,12 +50,22 @@ def beyond_bounds(evidence: Evidence, number: int) -> frozenset[int]:
 
     On a GPU it reads there whatever lies beside them, which says nothing of a candidate.
     """
-    return frozenset(
-        one.place.index
-        for one in evidence.tried
-        if one.place.where == "call" and one.place.call == number and one.outcome.status == "original-failed"
-        if one.outcome.out_of_bounds
-    )
+    failed = (one for one in _interpreted(evidence, number) if one.outcome.status == "original-failed")
+    return frozenset(one.place.index for one in failed if one.outcome.out_of_bounds)
+
+
+def undefined(evidence: Evidence, number: int, planned: Sequence[Planned]) -> frozenset[int]:
+    """Return which inputs of a call that were made to fit programs of the original write differently to one element on.
+
+    On a GPU any of them may be last, so that not even the original repeats its results.
+    """
+    made = {one.place.index for one in planned if one.made}
+    found = {one.place.index for one in _interpreted(evidence, number) if one.outcome.overlapping}
+    return frozenset(made & found)
+
+
+def _interpreted(evidence: Evidence, number: int) -> Iterator[Tried]:
+    return (one for one in evidence.tried if one.place.where == "call" and one.place.call == number)
 
 
 def for_device(planned: Sequence[Planned], number: int, call: Call, seed: int) -> list[Planned]:
@@ -67,8 +77,9 @@ def for_device(planned: Sequence[Planned], number: int, call: Call, seed: int) -
         call: the call as it was recorded, which runs there, too.
         seed: the check's.
     """
-    wanted = [*(one.variation for one in planned), _recorded(call, seed)]
-    return _fewer([Planned(Place("device", number, index), one) for index, one in enumerate(wanted)], seed)
+    recorded = Planned(Place("device", number, len(planned)), _recorded(call, seed))
+    there = (replace(one, place=Place("device", number, index), weight=0.0) for index, one in enumerate(planned))
+    return _fewer([*there, replace(recorded, complete=all(one.complete for one in planned))], seed)
 
 
 def surely_on_device(usual: Sequence[Planned], call: Call, seed: int) -> list[Call]:

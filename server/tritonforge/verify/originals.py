@@ -36,6 +36,7 @@ from tritonforge.verify.launched import Launched, launched
 from tritonforge.verify.literals import Literal
 from tritonforge.verify.once import Once
 from tritonforge.verify.reaching import Reached, reaching
+from tritonforge.verify.resizing import all_tensors, is_unset
 from tritonforge.verify.sharing import FEW_LANES, FIRST, MOST, lanes_of
 from tritonforge.verify.signature import parameters_of
 
@@ -181,6 +182,20 @@ class Originals:
     async def _answers(self, number: int) -> list[Asked]:
         return await all_of((self._allowed(number), self._long(number)))
 
+    async def may_contradict(self, number: int) -> tuple[bool, bool]:
+        """Tell whether integers of a call that are made to fit other sizes may contradict each other.
+
+        And, if so, whether the original writes all of its outputs where they do not.
+        """
+        tensors = all_tensors(self.calls[number])
+        made = any(one.dtype in ("int32", "int64") and one.elements > 1 and not is_unset(one) for one in tensors)
+        return made, made and (await self._groups_of(number)).complete
+
+    async def overlaps(self) -> bool:
+        """Tell whether the order of its writes decides what it leaves of some call, as far as was seen."""
+        groups = await all_of(self._groups_of(number) for number, _ in enumerate(self.calls))
+        return any(not one.groups or one.overlapping for one in groups)
+
     async def weigh(self, number: int, calls: Sequence[Call]) -> list[float]:
         """Return about how many operations some inputs of a call take, each as it was seen or is expected."""
         _, groups = await self._light(number)
@@ -252,16 +267,16 @@ class Originals:
         return await self._asked.get(number, partial(self._ask, number))
 
     async def _ask(self, number: int) -> Asked:
-        call = self.calls[number]
+        call, (light, groups) = self.calls[number], await self._light(number)
         return await asked(
             call,
-            await self._groups_of(number),
+            groups,
             self._repeats,
             seed=self.seed + 201,
             grid=self.grid,
             parameters=parameters_of(self.program, call),
             dtypes=other_dtypes(call, self.calls),
-            lighter=(await self._light(number))[0],
+            lighter=light,
         )
 
     async def _long(self, number: int) -> Asked:

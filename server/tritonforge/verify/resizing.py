@@ -7,7 +7,6 @@ dimensions of a product, an integer that repeats a tensor's length) form a *grou
 from __future__ import annotations
 
 import dataclasses
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -24,7 +23,10 @@ from tritonforge.domain.launch import (
     Value,
     ValuePolicy,
 )
+from tritonforge.verify.whole_numbers import exactly, indices, integers_of, starts, told_of
 
+KEPT = -1
+"""In the place of a size: the extent stays, and the integers of its tensor stay as they were recorded."""
 SMALLEST = 17
 """Extents below this stay as they are: they are more often a meaning (channels, heads, 2 halves) than a size."""
 
@@ -71,10 +73,14 @@ def resize(call: Call, sizes: Mapping[Place, int], *, seed: int, values: ValuePo
     Strides keep their order, broadcast (0) strides stay 0, padded rows stay padded. Index-like tensors keep their
     recorded values as far as the new shape holds them, folded into the smallest new extent so that they stay valid
     indices; those that differ from each other still do. Integers that only grow, up to an extent that gets another
-    size, say where rows begin: they grow up to the new size. `values` replaces the policy of floating tensors, but for
-    those that are outputs nobody wrote yet.
+    size, say where rows begin: they grow up to the new size. A tensor with an extent that is `KEPT` keeps its integers,
+    whatever the other sizes become. A number that is told of recorded integers (the longest of the
+    rows that they say) and has no size of its own is told of what became of them. `values` replaces the policy of
+    floating tensors, but for those that are outputs nobody wrote yet.
     """
-    room = _Room.of(sizes)
+    kept = frozenset(place.path for place, size in sizes.items() if size == KEPT)
+    sizes = {place: size for place, size in sizes.items() if size != KEPT}
+    room = _Room.of(sizes, kept)
     lengths = {
         tensor.elements: _elements(_new_shape(tensor, path, sizes))
         for path, tensor in leaves(call)
@@ -86,10 +92,23 @@ def resize(call: Call, sizes: Mapping[Place, int], *, seed: int, values: ValuePo
             return _resized(value, path, sizes, room, values)
         if isinstance(value, Scalar) and type(value.value) is int:
             place = Place(path, -1, value.value)
+            if path in told:
+                return Scalar(told[path].of(followed[told[path].path]))
             # An element count given beside its tensor follows the tensor.
             return Scalar(sizes[place] if place in sizes else lengths.get(value.value, value.value))
         return value
 
+    told = {
+        path: one
+        for path, one in told_of(leaves(call)).items()
+        if Place(path, -1, one.number) not in sizes and one.number not in lengths
+    }
+    wanted = {one.path for one in told.values()}
+    followed = {
+        path: _resized(tensor, path, sizes, room, values)
+        for path, tensor in leaves(call)
+        if path in wanted and isinstance(tensor, Tensor)
+    }
     return dataclasses.replace(
         call,
         arguments=tuple(_map(value, (index,), change) for index, value in enumerate(call.arguments)),
@@ -101,17 +120,21 @@ def resize(call: Call, sizes: Mapping[Place, int], *, seed: int, values: ValuePo
 
 @dataclass(frozen=True)
 class _Room:
-    """What indices may be: below `smallest`, or, for those that say where rows begin, up to an extent's new size."""
+    """What indices may be: below `smallest`, or, for those that say where rows begin, up to an extent's new size.
+
+    `kept`: the tensors whose integers stay.
+    """
 
     smallest: int
     extents: Mapping[int, int]
+    kept: frozenset[Path]
 
     @classmethod
-    def of(cls, sizes: Mapping[Place, int]) -> _Room:
+    def of(cls, sizes: Mapping[Place, int], kept: frozenset[Path]) -> _Room:
         extents: dict[int, int] = {}
         for place, size in sizes.items():
             extents[place.size] = min(size, extents.get(place.size, size))
-        return cls(min(sizes.values(), default=0), extents)
+        return cls(min(sizes.values(), default=0), extents, kept)
 
 
 def map_tensors(call: Call, change: Callable[[Tensor], Tensor]) -> Call:
@@ -204,7 +227,7 @@ def _map(value: Value, path: Path, change: Callable[[Path, Value], Value]) -> Va
 def _resized(tensor: Tensor, path: Path, sizes: Mapping[Place, int], room: _Room, values: ValuePolicy | None) -> Tensor:
     shape = _new_shape(tensor, path, sizes)
     replaced = values if values and is_floating(tensor) and not is_unset(tensor) else None
-    if shape == tensor.shape and is_floating(tensor):
+    if shape == tensor.shape and (is_floating(tensor) or path in room.kept):
         return dataclasses.replace(tensor, values=replaced) if replaced else tensor
     policy = replaced or _folded(tensor, shape, room)
     if shape == tensor.shape:
@@ -241,13 +264,13 @@ def _folded(tensor: Tensor, shape: tuple[int, ...], room: _Room) -> ValuePolicy:
         return Distribution() if isinstance(policy, ExactValues) else policy
     if isinstance(policy, ExactValues):
         wanted = _elements(shape)
-        recorded = np.frombuffer(zlib.decompress(policy.data), dtype=np.dtype(tensor.dtype))
+        recorded = integers_of(tensor)
         if recorded.size == 0:
             return Distribution("zeros")
-        kept = recorded if tensor.dtype == "bool" else _starts(recorded, wanted, room.extents)
+        kept = recorded if tensor.dtype == "bool" else starts(recorded, wanted, room.extents)
         if kept is None or kept.size != wanted:
-            kept = _indices(np.resize(recorded, wanted), room.smallest)
-        return ExactValues(zlib.compress(kept.tobytes()))
+            kept = indices(np.resize(recorded, wanted), room.smallest)
+        return exactly(kept)
     if not isinstance(policy, Distribution):
         return policy
     if policy.kind == "offsets" and int(policy.high) in room.extents:
@@ -255,38 +278,3 @@ def _folded(tensor: Tensor, shape: tuple[int, ...], room: _Room) -> ValuePolicy:
     if policy.kind == "uniform" and room.smallest > 0 and policy.high >= room.smallest:
         return dataclasses.replace(policy, low=min(policy.low, room.smallest - 1), high=float(room.smallest - 1))
     return policy
-
-
-def _starts(recorded: np.ndarray, wanted: int, extents: Mapping[int, int]) -> np.ndarray | None:
-    """Return where rows begin when there are more or fewer of them; None where the integers do not say that.
-
-    Fewer rows are shared out as the recorded ones were; what there is more goes to the longest stretch, so that it is
-    longer than any that was recorded.
-    """
-    if recorded.size < 2 or wanted < 2 or recorded[0] >= recorded[-1] or (np.diff(recorded) < 0).any():
-        return None
-    old = int(recorded[-1])
-    new = extents.get(old)
-    if new is None:
-        return None
-    # One stretch more or fewer: the last one is cut into nothing, or takes over what the dropped ones had.
-    kept = np.concatenate([recorded[: wanted - 1], np.full(max(wanted - recorded.size, 0) + 1, old)])[:wanted]
-    starts = kept.astype(np.int64)
-    if new <= old:
-        starts = starts * new // old
-    else:
-        longest = int(np.argmax(np.diff(starts)))
-        starts[longest + 1 :] += new - old
-    return starts.astype(recorded.dtype)
-
-
-def _indices(values: np.ndarray, smallest: int) -> np.ndarray:
-    """Return valid indices for them below `smallest`; negative ones, which often mean none, stay."""
-    if values.dtype == bool or smallest <= 0 or not values.size or values.max() < smallest:
-        return values
-    positive = values >= 0
-    distinct, ranks = np.unique(values[positive], return_inverse=True)
-    folded = values.copy()
-    alone = distinct.size == ranks.size and distinct.size <= smallest
-    folded[positive] = ranks if alone else values[positive] % smallest
-    return folded

@@ -34,13 +34,16 @@ def lanes_of(lanes: int, *, on_device: bool) -> int:
 class Planned:
     """An input with its place in the check; `candidate_call` is the same input as the candidate takes it.
 
-    `weight`: about how many operations it takes, or anything in proportion; 0 where nothing is known.
+    `weight`: about how many operations it takes, or anything in proportion; 0 where nothing is known. `made` and
+    `complete`: whether its integers were made to fit, and the original writes all where they do, as in `Compare`.
     """
 
     place: Place
     variation: Variation
     candidate_call: Call | None = None
     weight: float = 0.0
+    made: bool = False
+    complete: bool = False
 
 
 def shares(planned: Sequence[Planned], lanes: int) -> list[list[Planned]]:

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tritonforge.domain.launch import Call, RecordedLaunch, Scalar
-from tritonforge.verify.grouping import BASE, Groups
+from tritonforge.verify.grouping import OPERATIONS, Groups
 from tritonforge.verify.resizing import SMALLEST, Place, all_tensors, resize
 
+_FEWER_PROGRAMS = "{} programs along one extent of the grid: the recorded {} take long"
 _MANY_TILES = 16
 _LONGEST = 2048
 _PROGRAMS = 1100
@@ -23,7 +24,7 @@ _LANES = 1 << 25
 _FEWER = 260
 _ELEMENTS = 1 << 21
 _MOST_PAST = 3
-_SECONDS_EACH = 15e-6
+SECONDS_EACH = 15e-6
 """What an interpreted operation on a block takes on one core."""
 _LONGEST_RUN = 1.0
 """Seconds, about, that a run may take whose programs are many and do much each."""
@@ -33,18 +34,20 @@ _HEAVY_PROGRAMS = 64
 
 
 def small(groups: Groups) -> list[int]:
-    """Return a small size for each group."""
-    return [19 + 6 * index for index in range(len(groups.groups))]
+    """Return a small size for each group, smaller where all together take long."""
+    return groups.bounded([19 + 6 * index for index in range(len(groups.groups))])
 
 
 def few(groups: Groups, programs: frozenset[int]) -> list[int]:
     """Return a small size for each group, and a smaller one for those that count programs."""
-    return [5 + 2 * index if index in programs else size for index, size in enumerate(small(groups))]
+    little = [5 + 2 * i if i in programs else 19 + 6 * i for i in range(len(groups.groups))]
+    return groups.bounded(little)
 
 
 def divisible(groups: Groups, programs: frozenset[int], *, by: int, apart: int) -> list[int]:
     """Return multiples of `by`, those of different groups `apart` from each other; few of what counts programs."""
-    return [16 if index in programs else by + apart * (index + 1) for index in range(len(groups.groups))]
+    sizes = [16 if index in programs else by + apart * (index + 1) for index in range(len(groups.groups))]
+    return groups.bounded(sizes, by=16) if by == 16 else sizes
 
 
 def beyond(recorded: int, tile: int) -> int:
@@ -135,8 +138,12 @@ def _past(call: Call, groups: Groups, count: Count) -> Past | None:
         share = (min(most, fewer) / programs_of(sizes, count)) ** (1 / len(count.factors))
         for index, block in count.factors:
             sizes[index] = max(math.ceil(sizes[index] * share) // block, 1) * block + block // 2 + 1
-        now = programs_of(sizes, count)
-        about = f"{now} programs along one extent of the grid: the recorded {count.programs} take long"
+        about = _FEWER_PROGRAMS
+    # What each of them takes is multiplied by the other extents of the grid.
+    fitting = groups.bounded(sizes, most=OPERATIONS)
+    about = about if fitting == sizes else _FEWER_PROGRAMS
+    sizes = fitting
+    about = about.format(programs_of(sizes, count), count.programs)
     chosen = groups.sized(sizes)
     if sum(tensor.elements for tensor in all_tensors(resize(call, chosen, seed=0))) > _ELEMENTS:
         return None
@@ -171,12 +178,12 @@ def _seconds(call: Call, groups: Groups) -> float:
     """
     found = counts(call, groups, frozenset())
     programs = max((_programs_at_base(launch, groups, found) for launch in call.launches), default=1)
-    return groups.operations * _SECONDS_EACH / max(programs, 1)
+    return groups.operations * SECONDS_EACH / max(programs, 1)
 
 
 def _programs_at_base(launch: RecordedLaunch, groups: Groups, found: Sequence[Count]) -> int:
     left = {count.programs: count for count in reversed(found)}
-    sizes = [BASE] * len(groups.groups)
+    sizes = [groups.at] * len(groups.groups)
     programs = 1
     for extent in launch.grid:
         # Of two extents that are alike, one counts blocks and the other what stays as it is.

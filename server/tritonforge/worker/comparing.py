@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from tritonforge.worker.auditing import Audit, Compared
 from tritonforge.worker.failures import JobContext
 from tritonforge.worker.interpreter.poison import CANDIDATE
 from tritonforge.worker.oracles import Original
-from tritonforge.worker.outcomes import Comparison, Oracle, Outputs, compare_outputs
+from tritonforge.worker.outcomes import Comparison, Oracle, Outputs, Undefined, compare_outputs
 from tritonforge.worker.outputs import identical
 from tritonforge.worker.rebuilding import Rebuilt
 from tritonforge.worker.repeating import RunFailed, Where, run_call
@@ -67,7 +67,9 @@ def compare(request: Compare | CompareOnDevice, context: JobContext, where: Wher
         if runs == "once":
             outcomes.append(_once(Original(request.original, call, where)))
             continue
-        outcome, outputs = _compare_on(request, call, candidate_call, where, runs, held=held, measure_original=i == 0)
+        outcome, outputs = _compare_on(
+            request, call, candidate_call, where, runs, held=held, measure_original=i == 0, made=i in request.made
+        )
         if outputs is not None and runs == "both":
             outcome = audit.met(Compared(i, call, candidate_call, *outputs, outcome))
         outcomes.append(outcome)
@@ -89,6 +91,7 @@ def _once(original: Original) -> InputOutcome:
         seconds=seconds,
         operations=want.operations,
         overlapping=_overlaps(want),
+        unwritten=want.unwritten,
     )
 
 
@@ -106,6 +109,7 @@ def _compare_on(
     *,
     held: _Held,
     measure_original: bool,
+    made: bool = False,
 ) -> tuple[InputOutcome, tuple[Outputs, Outputs] | None]:
     told = request.precision if isinstance(request, CompareOnDevice) else None
     original = Original(request.original, call, where, told)
@@ -126,8 +130,14 @@ def _compare_on(
         with torch._C.DisableTorchFunction():
             judged = _Judged(compare_outputs(want, got, request.tolerance), Oracle(), "")
     else:
-        judged = _judged(request, original, want, got, measure_original=measure_original)
+        undefined = Undefined(unwritten=made and request.complete)
+        judged = _judged(request, original, want, got, undefined, measure_original=measure_original)
+        if judged.found.problem and made and _overlaps(want):
+            judged = _where_defined(request, original, want, got, undefined=undefined, judged=judged)
     found, known = judged.found, judged.oracle.kind != "original"
+    if not found.problem and not found.defined:
+        nothing = "what it computes here is not defined: all is left unwritten, or the order of its programs decides it"
+        return InputOutcome("original-failed", nothing, seconds=seconds, overlapping=_overlaps(want)), None
     outcome = InputOutcome(
         status="different" if found.problem else "equal",
         detail=found.problem,
@@ -143,6 +153,7 @@ def _compare_on(
         note=judged.note,
         operations=want.operations,
         overlapping=_overlaps(want),
+        unwritten=want.unwritten,
         precision=original.found(found.lost) if judged.oracle.kind == "widened" else None,
     )
     return outcome, (want, got)
@@ -155,18 +166,46 @@ class _Judged:
     note: str
 
 
+def _where_defined(
+    request: Compare | CompareOnDevice,
+    original: Original,
+    want: Outputs,
+    got: Outputs,
+    *,
+    undefined: Undefined,
+    judged: _Judged,
+) -> _Judged:
+    """Compare once more where programs of the original write to the same elements, without what their order decides."""
+    ordered = original.ordered()
+    decided = [one for one in ordered.values() if bool(one.any())]
+    if not decided:
+        return judged
+    count, elements = sum(int(one.sum()) for one in decided), sum(one.numel() for one in decided)
+    again = _judged(request, original, want, got, replace(undefined, ordered=ordered), measure_original=True)
+    if again.found.problem:
+        return again
+    note = f"the order of the original's programs decides {count} of {elements} elements on some inputs"
+    return replace(again, note=again.note or f"{note}: these were not compared there")
+
+
 def _judged(
-    request: Compare | CompareOnDevice, original: Original, want: Outputs, got: Outputs, *, measure_original: bool
+    request: Compare | CompareOnDevice,
+    original: Original,
+    want: Outputs,
+    got: Outputs,
+    undefined: Undefined,
+    *,
+    measure_original: bool,
 ) -> _Judged:
     """Compare with as little evidence as decides: each step allows at least what the one before it did."""
     with torch._C.DisableTorchFunction():
         if request.reference is None and not measure_original and identical(want, got):
-            return _Judged(compare_outputs(want, got, request.tolerance), Oracle(), "")
+            return _Judged(compare_outputs(want, got, request.tolerance, undefined=undefined), Oracle(), "")
     thorough = isinstance(request, Compare) or request.thorough
     for coins, walks in _COINS if thorough else _COINS[:1]:
         oracle, note = original.oracle(request.reference, request.tolerance, coins, walks)
         with torch._C.DisableTorchFunction():
-            found = compare_outputs(want, got, request.tolerance, oracle)
+            found = compare_outputs(want, got, request.tolerance, oracle, undefined)
         if not found.problem or found.excess > (_CLOSE if coins else float("inf")):
             break
     return _Judged(found, oracle, note)

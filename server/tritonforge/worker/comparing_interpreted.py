@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from tritonforge.domain.messages import Compare, CompareResult
@@ -17,23 +19,20 @@ from tritonforge.worker.interpreter.shims import operations
 from tritonforge.worker.interpreter.widening import widening
 from tritonforge.worker.interpreter.witnessing import witnessing
 from tritonforge.worker.launching import first_configs
-from tritonforge.worker.rerunning import run_again
+from tritonforge.worker.rerunning import in_order, run_again
 
 
 def compare_interpreted(request: Compare, context: JobContext) -> CompareResult:
     """Answer a `Compare` request in a process that interprets."""
-    return compare(
-        request,
-        context,
-        Where(
-            "cpu",
-            _around,
-            operations=operations,
-            widened=lambda: widening(Shadow()),
-            witnessing=witnessing,
-            further=run_again,
-        ),
+    where = Where(
+        "cpu",
+        _around,
+        operations=operations,
+        widened=lambda: widening(Shadow()),
+        witnessing=witnessing,
+        further=run_again,
     )
+    return compare(request, context, replace(where, ordered=functools.partial(in_order, where=where)))
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ All of this depends on the original alone, so a lane keeps it for the next candi
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -25,6 +26,8 @@ from tritonforge.worker.repeating import RunFailed, Where, run_call
 
 _CACHE_BYTES = 512 << 20
 _LARGEST = float(torch.finfo(torch.float32).max)
+_ORDERS, _LEAST_EPS = 16.0, 2.0**-20
+"""How many times the precision of its type an element may move with the order of a sum."""
 _EPS = {"fp16": 2.0**-10, "bf16": 2.0**-7, "fp32": 2.0**-23, "fp64": 2.0**-52}
 FAR = 100.0
 """An original further from its reference than this many times what rounding explains computes something else."""
@@ -82,6 +85,27 @@ class Original:
         """
         found = _kept(self._key(), lambda: run_call(self.program, self.call, self.where, ORIGINAL))
         assert isinstance(found, Outputs)
+        return found
+
+    def ordered(self) -> Mapping[str, Any]:
+        """Return by output which elements are others where the programs of its launches run in other orders.
+
+        What only rounds otherwise (sums that atomics leave unordered) is not among them.
+        """
+        if self.where.ordered is None:
+            return {}
+        want = self.outputs()
+        found = {name: torch.zeros(t.shape, dtype=torch.bool) for name, t in want.tensors.items()}
+        for order in ("reverse", "shuffled"):
+            run = functools.partial(self.where.ordered, self.program, self.call, order)
+            try:
+                other = _kept(self._key("ordered", order), run)
+            except RunFailed:
+                continue
+            with torch._C.DisableTorchFunction():
+                for name, tensor in other.tensors.items():
+                    if name in found and tensor.shape == found[name].shape:
+                        found[name] |= _far_apart(want.tensors[name], tensor)
         return found
 
     def widened(self) -> tuple[Outputs | None, str]:
@@ -217,6 +241,15 @@ class _Shifts:
     @property
     def n_bytes(self) -> int:
         return sum(t.numel() * t.element_size() for t in self.tensors.values())
+
+
+def _far_apart(one: Any, other: Any) -> Any:
+    """Return a mask of the elements that are further apart than sums are whose terms are added in another order."""
+    if not one.dtype.is_floating_point:
+        return one != other
+    eps = max(float(torch.finfo(one.dtype).eps), _LEAST_EPS)
+    near = torch.isclose(one.double(), other.double(), rtol=_ORDERS * eps, atol=0.0, equal_nan=True)
+    return ~near
 
 
 def _floats(outputs: Outputs) -> dict[str, Any]:

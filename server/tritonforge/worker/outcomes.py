@@ -20,6 +20,21 @@ _SINGLE = Precision(2.0**-23)
 
 
 @dataclass(frozen=True)
+class Undefined:
+    """Elements that say nothing of a candidate, because the original does not define them on this input.
+
+    `unwritten`: those that it leaves unwritten; `ordered`: a mask for each output of those that the order of its
+    programs decides.
+    """
+
+    unwritten: bool = False
+    ordered: Mapping[str, Any] = field(default_factory=dict)
+
+
+NOTHING = Undefined()
+
+
+@dataclass(frozen=True)
 class Oracle:
     """What outputs are judged by: float64 values by the name of the output (the original's, where there are none).
 
@@ -60,14 +75,19 @@ class Comparison:
     original_norm_error: float = 0.0
     lost: float = 0.0
     """What the original's arithmetic lost, see `Precision`."""
+    defined: bool = True
+    """Whether the original defines anything of what it writes."""
 
 
-def compare_outputs(want: Outputs, got: Outputs, tolerance: Tolerance, oracle: Oracle | None = None) -> Comparison:
+def compare_outputs(
+    want: Outputs, got: Outputs, tolerance: Tolerance, oracle: Oracle | None = None, undefined: Undefined | None = None
+) -> Comparison:
     """Compare the candidate's outputs to the original's, by the oracle; the first problem is the one reported.
 
     The largest errors over all outputs are given even then. Outputs of no elements are not counted as compared.
+    `undefined`: elements that the original does not define.
     """
-    oracle = oracle or Oracle()
+    oracle, undefined = oracle or Oracle(), undefined or Undefined()
     something = any(t.numel() for t in want.tensors.values()) or bool(want.values)
     if want.launches and not got.launches and (something or not want.tensors):
         return _hopeless("the candidate launches no Triton kernel here, where the original does", compared=1)
@@ -78,10 +98,14 @@ def compare_outputs(want: Outputs, got: Outputs, tolerance: Tolerance, oracle: O
     poisons = want.poison, got.poison
     untouched = (want.given - want.changed) & (got.given - got.changed)
     each = [
-        compare_tensors(n, w, got.tensors[n], tolerance, poisons=poisons, evidence=oracle.evidence_for(n, w))
+        compare_tensors(
+            n, w, got.tensors[n], tolerance, poisons=poisons, evidence=oracle.evidence_for(n, w), undefined=undefined
+        )
         for n, w in want.tensors.items()
         if n not in untouched
     ]
+    written = [n for n, w in want.tensors.items() if n not in untouched and w.numel()]
+    defined = bool(want.values) or not written or any(one.compared or one.problem for one in each)
     each += [Comparison(compared=int(want.tensors[n].numel() > 0)) for n in untouched]
     each += [_compare_values(n, v, got.values.get(n), tolerance, oracle) for n, v in want.values.items()]
     extra = sorted(got.changed - want.changed)
@@ -102,6 +126,7 @@ def compare_outputs(want: Outputs, got: Outputs, tolerance: Tolerance, oracle: O
         max((one.original_error for one in each), default=0.0),
         max((one.original_norm_error for one in each), default=0.0),
         max((one.lost for one in each), default=0.0),
+        defined,
     )
 
 
@@ -144,10 +169,12 @@ def compare_tensors(
     *,
     poisons: tuple[Poison | None, Poison | None] = (None, None),
     evidence: Evidence | None = None,
+    undefined: Undefined = NOTHING,
 ) -> Comparison:
     """Compare one output: floating ones as `judging` has it, others exactly.
 
-    Where the original leaves poison (memory it never wrote), the candidate must leave its own.
+    Where the original leaves poison (memory it never wrote), the candidate must leave its own, and what is in
+    `undefined` is not compared.
     """
     if tuple(want.shape) != tuple(got.shape) or want.dtype != got.dtype:
         return _hopeless(
@@ -160,9 +187,14 @@ def compare_tensors(
     if want.dtype.is_complex:
         want, got = torch.view_as_real(want), torch.view_as_real(got)
         evidence = None
-    skip, unwritten = _written(name, want, got, poisons)
+    skip, unwritten = _written(name, want, got, poisons, may_be=undefined.unwritten)
     if unwritten is not None:
         return unwritten
+    ordered = undefined.ordered.get(name)
+    if ordered is not None and ordered.shape == want.shape:
+        skip = ordered if skip is None else skip | ordered
+    if (undefined.unwritten or ordered is not None) and skip is not None and bool(skip.all()):
+        return Comparison()
     if want.dtype.is_floating_point:
         found = judge(want, got, evidence or Evidence(want, inexact=True), tolerance, skip)
         if found.where < 0 and found.norm_ratio <= tolerance.norm:
@@ -230,9 +262,12 @@ def _said(
 
 
 def _written(
-    name: str, want: Any, got: Any, poisons: tuple[Poison | None, Poison | None]
+    name: str, want: Any, got: Any, poisons: tuple[Poison | None, Poison | None], *, may_be: bool
 ) -> tuple[Any, Comparison | None]:
-    """Return a mask of what both left unwritten (None for nothing), and what is wrong where only one did."""
+    """Return a mask of what both left unwritten (None for nothing), and what is wrong where only one did.
+
+    `may_be`: the candidate may write what the original does not.
+    """
     want_poison, got_poison = poisons
     if want_poison is None or got_poison is None:
         return None, None
@@ -244,10 +279,10 @@ def _written(
     missing = left_too & ~left & unequal
     # An original that copies what it never wrote hands on NaNs, with or without their payload.
     added = left & ~left_too & ~is_nan(got) & unequal
-    for bad, said in (
-        (missing, "holds memory that was never written at {} of {} elements, the first at {}"),
-        (added, "is written at {} of {} elements that the original leaves unwritten, the first at {}"),
-    ):
+    wrong = [(missing, "holds memory that was never written at {} of {} elements, the first at {}")]
+    if not may_be:
+        wrong.append((added, "is written at {} of {} elements that the original leaves unwritten, the first at {}"))
+    for bad, said in wrong:
         count = int(bad.sum())
         if count:
             index = tuple(int(i) for i in torch.nonzero(bad)[0])

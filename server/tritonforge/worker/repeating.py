@@ -45,6 +45,9 @@ class Where:
     """Watches a run, given the call's tensors and the launches so far, and yields what has seen it."""
     further: Callable[..., Any] | None = None
     """Runs a candidate again after inputs were compared: an `auditing.Further` with this `Where` besides."""
+    ordered: Callable[..., Any] | None = None
+    """Runs the original's program on a call with the programs of its launches in another order, and returns what it
+    left; None where nothing says in which order programs run."""
     operations: Callable[[], int] = lambda: 0
     """How many operations on blocks were interpreted so far."""
 

@@ -34,8 +34,28 @@ _SEVERAL = 3
 _WAITS_S, _WAITS_TIMES = 2.0, 20.0
 """A run in another order may take this long, or this many times what it took before, whichever is more."""
 _SEED = 7919
+_PATIENCE_S = 30.0
+"""How long an original may take in another order."""
 _known: dict[str, Again] = {}
 _originals: dict[str, Doubt] = {}
+
+
+def in_order(program: Program, call: Call, order: Order, *, where: Where) -> Outputs:
+    """Run an original on a call with the programs of each launch in another order.
+
+    Raises:
+        RunFailed: when it fails, or waits for a program that has not run.
+    """
+
+    def adapt(repeated: Runnable) -> Runnable:
+        def run(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+            now = current_run()
+            now.order, now.deadline = order, time.monotonic() + _PATIENCE_S
+            return repeated.run(arguments, keywords)
+
+        return dataclasses.replace(repeated, run=run)
+
+    return run_call(program, call, where, ORIGINAL, adapt=adapt)
 
 
 def run_again(request: Compare | CompareOnDevice, agreed: Sequence[Compared], where: Where) -> Again:
