@@ -265,3 +265,17 @@ def test_tiles_in_a_dict_that_the_launch_spreads_and_the_grid_reads_are_tried():
         grid=(64, 64, 1), BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, num_warps=4, num_stages=3,
     )  # fmt: skip
     assert (128, 128) in {(v["BLOCK_M"], v["BLOCK_N"]) for v in _proposals(case, "shared-memory")}
+
+
+def test_where_hardly_any_tile_can_be_set_after_all_warps_and_stages_are_searched_in_full():
+    text, kernel, launch = _of(
+        GOLDEN / "value_kwargs_dict_set_again" / "before.py", "mm_kernel",
+        arguments=[("a_ptr", Tensor((4096, 4096), (4096, 1), "float16")), *((n, Scalar(4096)) for n in ("M", "N", "K"))],
+        grid=(64, 64, 1), BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, num_warps=4, num_stages=3,
+    )  # fmt: skip
+    task = Task(kernel, {"f.py": text}, (launch,), (), {"1": _bottleneck("tile-too-small")}, arch="sm_90")
+    steps = list(RuleEngine(()).propose(task))
+    made = [dict(values) for step in steps if isinstance(step, Candidate) for _, values in step.rewrites]
+    assert any("may be hidden in **meta" in step.reason for step in steps if isinstance(step, Refusal))
+    assert len({(v.get("num_warps"), v.get("num_stages")) for v in made}) > 12
+    assert {v.get("BLOCK_N", "64") for v in made} == {"64"}

@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from tritonforge.domain.candidate import Candidate, Origin, Trial
 from tritonforge.domain.source import apply_edits
 from tritonforge.rewrite.elsewhere import with_all_sites
+from tritonforge.rewrite.plausibility import Values
 from tritonforge.rewrite.protocol import Refusal, Task
 from tritonforge.rewrite.rules.launch_parameters import NAME, rewrite_launch
 from tritonforge.rewrite.rules.launch_values import Refused
-from tritonforge.rewrite.space import neighbours, parameter_space, proposals
+from tritonforge.rewrite.space import Parameter, neighbours, parameter_space, proposals
 from tritonforge.rewrite.structural import (
     REWRITES,
     Change,
@@ -175,11 +176,28 @@ def _tuned(task: Task, made: Rewritten, limit: int | None = None) -> Iterator[St
     if not space:
         yield Refusal(f"{now.kernel.name} is already autotuned over configs that are computed.", NAME)
         return
-    ordered = proposals(
-        space, now.kernel, launch, findings=now.findings, bottleneck=bottleneck, arch=now.arch, limit=limit
-    )
-    for values in ordered:
-        yield _with_parameters(task, made, values)
+
+    def steps(space: Sequence[Parameter]) -> Iterator[tuple[Values, Step]]:
+        ordered = proposals(
+            space, now.kernel, launch, findings=now.findings, bottleneck=bottleneck, arch=now.arch, limit=limit
+        )
+        yield from ((values, _with_parameters(task, made, values)) for values in ordered)
+
+    refused, with_tiles = 0, 0
+    for values, step in steps(space):
+        yield step
+        other = any(p.name in now.kernel.tiles and values.get(p.name, p.current) != p.current for p in space)
+        refused += other and isinstance(step, Refusal)
+        with_tiles += other and not isinstance(step, Refusal)
+    if refused > with_tiles:
+        # Hardly any tile can be set after all, and warps and stages had the few places that tiles left them.
+        yield from (step for _, step in steps([_as_it_is(p) if p.name in now.kernel.tiles else p for p in space]))
+
+
+def _as_it_is(parameter: Parameter) -> Parameter:
+    """Return a parameter that keeps its value."""
+    current = parameter.current
+    return dataclasses.replace(parameter, values=() if current is None else (current,))
 
 
 def _refined(task: Task, made: Rewritten, best: Candidate) -> Iterator[Step]:

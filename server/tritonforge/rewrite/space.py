@@ -88,6 +88,8 @@ def proposals(
         key = tuple(sorted(chosen.items()))
         if key in seen or chosen == current or any(v not in allowed[n] for n, v in chosen.items()):
             continue
+        if chosen.keys() != values.keys() and why_not(chosen, facts) is not None:
+            continue  # what stays as it is does not go with it
         seen.add(key)
         yield chosen
         if len(seen) >= limit:
