@@ -109,7 +109,7 @@ def _split(scopes: Scopes, grid: Grid, node: ast.expr, depth: int) -> None:
         if variable in grid.variables:
             return
         grid.variables.append(variable)
-        for value in variable.values:
+        for value in _values_at(scopes, node, variable):
             if isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef):
                 grid.roots.append(value)
                 _split_function(scopes, grid, value, depth)
@@ -124,6 +124,29 @@ def _split(scopes: Scopes, grid: Grid, node: ast.expr, depth: int) -> None:
         _split(scopes, grid, node.func, depth + 1)
     else:
         _add(scopes, grid, 0 if not isinstance(node, ast.Call) else None, node)
+
+
+def _values_at(scopes: Scopes, read: ast.Name, variable: Variable) -> list[ast.expr | Function | None]:
+    """Return what a variable may be where it is read: the value set last where all are set one after the other.
+
+    A host function often launches several kernels, each with a `grid` of its own under the same name.
+    """
+    body = getattr(variable.scope, "body", None)
+    if len(variable.values) < 2 or not isinstance(body, list) or scopes.scope_of(read) is not variable.scope:
+        return variable.values
+    places: list[int] = []
+    for value in variable.values:
+        statement = value if isinstance(value, ast.FunctionDef) else scopes.parents.get(value) if value else None
+        plain = isinstance(statement, ast.FunctionDef) or (
+            isinstance(statement, ast.Assign) and statement.value is value
+        )
+        place = next((i for i, one in enumerate(body) if one is statement), None)
+        if not plain or place is None:
+            return variable.values
+        places.append(place)
+    here = next((i for i, one in enumerate(body) if scopes.inside(read, one)), 0)
+    before = [i for i, place in enumerate(places) if place < here]
+    return [variable.values[max(before, key=lambda i: places[i])]] if before else variable.values
 
 
 def _is_local_function(scopes: Scopes, name: ast.Name) -> bool:
