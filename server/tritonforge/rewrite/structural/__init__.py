@@ -42,6 +42,7 @@ from tritonforge.rewrite.structural.unlocked_sums import UnlockedSums
 from tritonforge.rewrite.structural.whole_row import WholeRow
 
 REWRITES: tuple[Structural, ...] = (
+    GroupedHeads(),
     SeveralRows(),
     WholeRow(),
     DotAccumulator(),
@@ -52,7 +53,6 @@ REWRITES: tuple[Structural, ...] = (
     Exp2Scale(),
     CausalSplit(),
     MaskedTail(),
-    GroupedHeads(),
     Pairs(),
     ScalarLoop(),
     KMajor(),
