@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -30,12 +31,13 @@ from tritonforge.domain.messages import (
 )
 from tritonforge.jobs import JobError
 from tritonforge.verify import Gate, Place, directly, read_id
-from tritonforge.verify.comparing import Comparer
+from tritonforge.verify.comparing import Comparer, Ran
 from tritonforge.verify.direct_kernels import Pair
 from tritonforge.verify.honesty import covered
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.judgement import Evidence, Tried
 from tritonforge.verify.launched import Launched
+from tritonforge.verify.once import Once
 from tritonforge.verify.originals import Originals
 from tritonforge.verify.resizing import form_of
 from tritonforge.verify.sharing import Planned
@@ -432,3 +434,34 @@ def test_what_a_buffer_means_is_asked_on_an_input_that_the_original_takes(monkey
     one = directly.Directly(originals, LARGER, kernel, Launched(()), Launched(()), evidence, comparer)
     assert asyncio.run(one._other_meaning(Pair(kernel, kernel), "sums_ptr")) == "it means something else"
     assert asked == [calls[2]]
+
+
+@pytest.mark.parametrize(("recorded", "refused"), [(False, False), (True, True)])
+def test_a_difference_where_what_the_original_writes_overlaps_counts_only_if_it_always_does(recorded, refused):
+    kernel = analyze(TEXT, "k.py").kernels[0]
+    worker = Scripted(lambda *_: EQUAL)
+    originals = Originals(worker, ORIGINAL, (CALL,), 7, Tolerance(), "sm_90", kernel)
+    evidence = Evidence(7, Tolerance(), on_device=False, reference="")
+    one = directly.Directly(
+        originals, LARGER, kernel, Launched(()), Launched(()), evidence, Comparer(worker, ORIGINAL, LARGER, Tolerance())
+    )
+    place, launched = Place("direct", 0, 0), Variation(CALL, "rows that overlap")
+    different = InputOutcome("different", "o differs", outputs=1, overlapping=True)
+    ran = Ran([Tried(launched, different, place)])
+
+    async def compare():
+        one._pairs = (Pair(kernel, kernel),)
+        groups = await originals._groups_of(0)
+        originals._groups = Once()
+        await originals._groups.get(0, partial(_returned, replace(groups, overlapping=recorded)))
+        await one._ran.get(0, partial(_returned, directly.LaunchedDirectly((Planned(place, launched),), (), "", ran)))
+        await one.compare()
+
+    asyncio.run(compare())
+    assert evidence.over is refused
+    said = evidence.made[directly.DIRECTLY]
+    assert said == "failed: o differs (rows that overlap)" if refused else "skipped: what the original writes" in said
+
+
+async def _returned(value):
+    return value

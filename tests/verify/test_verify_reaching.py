@@ -271,3 +271,14 @@ def test_an_integer_that_is_no_size_shrinks_with_the_sizes_and_passes_32_bits():
     chosen = [made.arguments for made in extra(call)[0].values()]
     assert any(1 < capacity.value < rows.shape[0] for rows, capacity in chosen)
     assert any(capacity.value == 3072 + (1 << 32) for _, capacity in chosen)
+
+
+def test_what_was_seen_to_take_too_long_is_not_asked_about():
+    """A size of which each element takes many operations is not made longer than it was recorded."""
+    groups = free(ROWS)
+    dear = Groups(groups.groups, alone=tuple(1.1 * LONGEST / 15e-6 / place.size for (place,) in groups.groups))
+    about = "a longer loop than recorded, with a tail"
+    for known, is_asked in ((groups, True), (dear, False)):
+        found = asyncio.run(costly(ROWS, known, alone(), seed=1))
+        assert (about in {one.about for one in found.variations}) is is_asked
+        assert (about in dict(found.skipped)) is not is_asked

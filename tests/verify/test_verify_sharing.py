@@ -40,7 +40,8 @@ def test_every_input_is_in_one_job_in_the_order_of_the_plan(seed):
 
 
 def test_on_one_lane_jobs_follow_each_other_as_the_plan_does():
-    assert indices(shares(planned(*[1, 9] * 20), 1)) == [list(range(24)), list(range(24, 40))]
+    assert indices(shares(planned(*[1, 9] * 20), 1)) == [list(range(20)), list(range(20, 40))]
+    assert [len(job) for job in shares(planned(*[1] * 49), 1)] == [17, 17, 15]
     assert shares([], 1) == []
 
 

@@ -61,7 +61,7 @@ async def costly(call: Call, groups: Groups, alone: Alone, *, seed: int, grid: f
         for index, (about, one) in enumerate(_wanted(call, groups, grid))
     ]
     # What surely takes too long need not be asked about.
-    long = {at for at, (_, one) in enumerate(every) if groups.each and groups.weigh(one) * SECONDS_EACH > LONGEST}
+    long = {at for at, (_, one) in enumerate(every) if _surely_long(one, groups)}
     skipped += [(about, _ON_A_GPU) for at, (about, _) in enumerate(every) if at in long]
     wanted = [one for at, one in enumerate(every) if at not in long]
     answers = await all_of(ask_one(one, alone) for _, one in wanted)
@@ -71,6 +71,11 @@ async def costly(call: Call, groups: Groups, alone: Alone, *, seed: int, grid: f
         else:
             kept.append(Variation(one, about))
     return Asked(tuple(kept), tuple(skipped))
+
+
+def _surely_long(call: Call, groups: Groups) -> bool:
+    each = zip(groups.alone, groups.sizes_of(call), strict=False)
+    return any(one * size * SECONDS_EACH > LONGEST for one, size in each)
 
 
 async def ask_one(call: Call, alone: Alone) -> tuple[str, bool]:

@@ -30,7 +30,6 @@ MOST_VARIATIONS = 10
 """Inputs of one launch."""
 _MOST_HOSTILE = 1 << 18
 """Elements of a launch that are filled with hostile values."""
-_OVERLAPS = "what the original writes overlaps"
 FEW_VARIATIONS = 3
 """Inputs of a launch of another kind."""
 
@@ -64,7 +63,6 @@ async def direct_variations(
     kernel: Kernel,
     candidate_kernel: Kernel,
     seed: int,
-    overlaps: bool = True,
 ) -> DirectInputs:
     """Find direct launches on which the two kernels must agree.
 
@@ -83,7 +81,6 @@ async def direct_variations(
         kernel: the original's kernel.
         candidate_kernel: the candidate's.
         seed: of the values; the same seed gives the same variations.
-        overlaps: whether different values are written to one element where the original is called as recorded, too.
 
     Raises:
         JobError: when the worker cannot run the job at all.
@@ -94,7 +91,7 @@ async def direct_variations(
         return DirectInputs(reason=reason)
     mine, theirs = of(kernel, before), of(candidate_kernel, after)
     trials = [
-        _Trial(plan_of(kernel, one, mine, _tile(kernel, (one, other))), other, reached(kernel), seed, overlaps)
+        _Trial(plan_of(kernel, one, mine, _tile(kernel, (one, other))), other, reached(kernel), seed)
         for one, other in distinct(mine, theirs)
     ]
     function = reached(candidate_kernel)
@@ -114,8 +111,8 @@ async def direct_variations(
 class _Trial:
     """One launch, varied: asks the original which variations it can do and how much memory they take."""
 
-    def __init__(self, plan: Plan, other: RecordedLaunch, function: str, seed: int, overlaps: bool) -> None:
-        self.plan, self.other, self.function, self.seed, self.overlaps = plan, other, function, seed, overlaps
+    def __init__(self, plan: Plan, other: RecordedLaunch, function: str, seed: int) -> None:
+        self.plan, self.other, self.function, self.seed = plan, other, function, seed
         self.notes: list[str] = []
 
     async def explore(self, worker: Worker, program: Program) -> list[Variation]:
@@ -126,9 +123,6 @@ class _Trial:
             even = True
             (first, *_) = await self._measure(worker, program, [base(self.plan, even=True)])
         if first is None:
-            return []
-        if first[1].overlapping and not self.overlaps:
-            self.notes.append(f"a {first[0].about} is left out: {_OVERLAPS}")
             return []
         more = [launch for launch in wishes(self.plan, even=even) if self._same_grid(launch[0])]
         rest = await self._measure(worker, program, more, first[1])
@@ -198,7 +192,7 @@ def _problem(wish: Wish, found: CallExtents, first: CallExtents | None) -> str:
     if found.error:
         return f"the original fails: {found.error}"
     if first is not None and found.overlapping and not first.overlapping:
-        return _OVERLAPS
+        return "what the original writes overlaps"
     before = {b.parameter: b.high for b in first.buffers if b.high} if first is not None and wish.within else {}
     further = [b.parameter for b in found.buffers if b.high > before.get(b.parameter, b.high)]
     return f"the original then goes further in {further[0]}" if further else ""

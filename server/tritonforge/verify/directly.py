@@ -70,7 +70,6 @@ class Directly:
             kernel=pair.original,
             candidate_kernel=pair.candidate,
             seed=self.evidence.seed + 401,
-            overlaps=await self.originals.overlaps(),
         )
         planned = (
             Planned(
@@ -111,6 +110,10 @@ class Directly:
             if difference and (other := await self._other_meaning(pair, difference.output)):
                 self.evidence.tried = [one for one in self.evidence.tried if one.place not in here]
                 self._say(number, f"skipped: {other}")
+            elif bad and bad.outcome.overlapping and not await self.originals.overlaps():
+                # Nothing says which of the values stays that the original itself writes to one element.
+                self.evidence.tried = [one for one in self.evidence.tried if one.place not in here]
+                self._say(number, f"skipped: what the original writes overlaps ({bad.variation.about})")
             elif bad:
                 self.evidence.made[DIRECTLY] = f"failed: {bad.outcome.detail} ({bad.variation.about})"
                 return

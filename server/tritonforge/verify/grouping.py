@@ -24,7 +24,7 @@ _LOW, _LOW_STEP = 8, 4
 """The same for calls of so many sizes that `BASE` of each are many elements."""
 _MANY_ELEMENTS = 1 << 17
 _SMALLEST_ALONE = 2
-_LONG = 259
+_LONG, _LONG_LOW = 259, 131
 OPERATIONS = 40_000
 """Operations on blocks that one size may cost: about a second in the interpreter, on one core."""
 MANY = 6_000
@@ -33,6 +33,8 @@ _LEAST_LONG = 2 * BASE + 9
 """What a size may be, however much it costs."""
 _HEAVY = 6_000
 """Operations of an input of small sizes that are too many for dozens of them."""
+_TOO_HEAVY = 20_000
+"""Operations of such sizes that are too many to find out what each of them costs."""
 _HEAVY_LOW = 1_000
 """The same for sizes of `_LOW`, which are half as large or less."""
 _MAX_LIGHTER = 4
@@ -51,7 +53,8 @@ class Groups:
     `operations`: how many operations on blocks an interpreted run takes whose sizes are `at` and `step` more for each
     further group, or less; 0 where it is not known. `each`: about how many more of them for one more element of each
     group, the other sizes being that small; empty where not known. `rates`: the same as parts of `operations`, where
-    each size multiplies what the others cost.
+    each size multiplies what the others cost; `alone`: about how many for each element of one that is long, the others
+    being next to nothing.
     `least`: for groups that the original cannot make large alone, those that must be at least as large then.
     `kept`: places whose integers stay as they were recorded. `complete`: the original writes all of its outputs on such
     sizes; `overlapping`: the order of its writes decides there what it leaves. `light`: the call with fewer samples or
@@ -64,6 +67,7 @@ class Groups:
     least: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     each: tuple[float, ...] = ()
     rates: tuple[float, ...] = ()
+    alone: tuple[float, ...] = ()
     kept: tuple[Place, ...] = ()
     complete: bool = False
     overlapping: bool = False
@@ -193,17 +197,19 @@ async def find_groups(call: Call, self_check: SelfCheck) -> Groups:
     known = Groups(groups, operations=operations, at=at, step=step)
     known = replace(known, complete=not first.unwritten, overlapping=first.overlapping)
     known = await _defined(call, known, self_check)
-    if at < BASE:
+    if known.operations > _TOO_HEAVY:
+        known = replace(known, at=_LOW, step=_LOW_STEP)
+    if known.at < BASE:
         # Each of so many sizes multiplies what the others cost: what all of them do has to be known.
         (one,) = await self_check([resize(call, known.sized(known.base), seed=1)])
-        known = replace(known, operations=max(one.operations, operations))
+        known = replace(known, operations=one.operations or known.operations)
     light, cheap = await _fewer_samples(call, known, self_check)
     least, each, rates = await _least(light, known, self_check)
     times = known.operations / cheap if cheap else 1.0
-    each = tuple(one * times for one in each)
-    if at < BASE:
+    each = alone = tuple(one * times for one in each)
+    if known.at < BASE:
         each = tuple(max(one, rate * known.operations) for one, rate in zip(each, rates, strict=True))
-    return replace(known, least=least, each=each, rates=rates, light=(light, cheap) if cheap else None)
+    return replace(known, least=least, each=each, rates=rates, alone=alone, light=(light, cheap) if cheap else None)
 
 
 def _smallest_base(call: Call, tied: Sequence[Sequence[Place]]) -> tuple[int, int]:
@@ -322,15 +328,17 @@ async def _least(
         return {}, (), ()
     tiny = [3 + 2 * index for index in range(n)]
 
+    far = _LONG if known.at == BASE else _LONG_LOW
+
     def with_long(long: Sequence[int]) -> Call:
-        sizes = [_LONG + 2 * i if i in long else size for i, size in enumerate(tiny)]
+        sizes = [far + 2 * i if i in long else size for i, size in enumerate(tiny)]
         return resize(call, known.sized(sizes), seed=1)
 
     first, *alone = await self_check([with_long(()), *(with_long((i,)) for i in range(n))])
     if first.status == "original-failed":
         return {}, (), ()
     spent = [max(one.operations - first.operations, 0) for one in alone]
-    each = tuple(more / (_LONG + 2 * i - size) for i, (more, size) in enumerate(zip(spent, tiny, strict=True)))
+    each = tuple(more / (far + 2 * i - size) for i, (more, size) in enumerate(zip(spent, tiny, strict=True)))
     grown = [one / max(first.operations, 1) for one in each]
     rates = tuple(one / (1 + one * (size - small)) for one, size, small in zip(grown, known.base, tiny, strict=True))
     stuck = [i for i, one in enumerate(alone) if one.status == "original-failed"]

@@ -53,7 +53,9 @@ def shares(planned: Sequence[Planned], lanes: int) -> list[list[Planned]]:
     run again and again. With one lane, jobs follow each other as the plan does.
     """
     if lanes < 2:
-        return [list(planned[start : start + MOST]) for start in range(0, len(planned), MOST)]
+        # Alike, so that none is led by the input that takes longest, which comes last.
+        each = -(-len(planned) // max(-(-len(planned) // MOST), 1)) or 1
+        return [list(planned[start : start + each]) for start in range(0, len(planned), each)]
     light = [one for one in planned if one.weight <= _HEAVY * median(other.weight for other in planned)]
     jobs = max(min(lanes, len(light)), -(-len(planned) // MOST))
     found = [[one] for one in (light if len(light) >= jobs else planned)[:jobs]]
