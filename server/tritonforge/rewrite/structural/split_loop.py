@@ -42,6 +42,8 @@ _MOST_BYTES = 1 << 28
 _FULL = 4
 """Programs for each multiprocessor beyond which the loop is not split."""
 _LEAST_ROUNDS = 4
+_LONG = 100
+"""Columns of a statement that stands in a loop in a branch, beyond which it is made two."""
 _SMALL_PART = 2048
 """Elements of a part with which the loop over parts is written out."""
 _ALONE = frozenset({"sum", "max", "min"})
@@ -346,7 +348,9 @@ class _Plan:
                 ]
             else:
                 own, other = names["own"] + result.suffix, names["other"] + result.suffix
-                lines.append(f"{result.name} = {result.name} * {own} + {part} * {other}")
+                whole = f"{result.name} = {result.name} * {own} + {part} * {other}"
+                parts = [f"{result.name} *= {own}", f"{result.name} += {part} * {other}"]
+                lines += [whole] if len(whole) <= _LONG else parts
         return lines
 
 

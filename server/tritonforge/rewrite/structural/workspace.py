@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Iterable, Sequence
 
@@ -140,13 +141,14 @@ class Workspace:
         return self._passed(name, given)
 
     def _passed(self, name: str, given: ast.expr) -> str:
-        """Return a name for what is passed: a number at the launch becomes a variable, so that both stay the same."""
+        """Return a name for what is passed: a number or a call there becomes a variable, so that both stay the same."""
         if isinstance(given, ast.Name):
             return given.id
         if not isinstance(given, ast.Constant):
             if not self.host.says_at_launch(0, given):
                 raise Refused(f"what is passed for {name} is not known in front of the launch")
-            return self.source.segment(given)
+            if not isinstance(given, ast.Call) or name in self.taken:
+                return self.source.segment(given)
         if name not in self.hoisted:
             if name in self.taken:
                 raise Refused(f"{name} is another variable of the host function")
@@ -217,7 +219,11 @@ class Workspace:
             for number in range(statement.lineno + 1, (statement.end_lineno or statement.lineno) + 1)
         ]
         pairs = [*zip(self.pointers, names, strict=True), (split, parts), (flag, stage)]
-        edits += insert_keywords(source, self.node.call, pairs)
+        # Lines of the launch move to the right, and so do those that are added to it.
+        edits += [
+            dataclasses.replace(edit, text=edit.text.replace(source.newline, f"{source.newline}    "))
+            for edit in insert_keywords(source, self.node.call, pairs)
+        ]
         edits += self.hoisting
         assert self.node.grid is not None
         grid = f"({', '.join([*axes, f'{parts} if {stage} else 1'])})"

@@ -1,0 +1,120 @@
+"""Attention of one new query per sequence over its cache; several heads of queries share one of the cache."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def decode_kernel(
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    o_ptr,
+    scale,
+    S,
+    heads,
+    kv_heads,
+    highest_parts_ptr,
+    total_parts_ptr,
+    acc_parts_ptr,
+    D: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+    SPLIT_K: tl.constexpr,
+    IN_PARTS: tl.constexpr,
+):
+    batch = tl.program_id(0)
+    # which head of the cache
+    kv_head = tl.program_id(1)
+    group = tl.cdiv(heads, kv_heads)
+    # The heads of queries that share kv_head.
+    member = tl.arange(0, BLOCK_H)
+    head = kv_head * group + member
+    in_group = (member < group) & (head < heads)
+    d = tl.arange(0, D)
+    q = tl.load(
+        q_ptr + (batch * heads + head[:, None]) * D + d[None, :], mask=in_group[:, None], other=0.0
+    ).to(tl.float32)
+    highest = tl.full((BLOCK_H,), -float("inf"), dtype=tl.float32)
+    total = tl.zeros((BLOCK_H,), dtype=tl.float32)
+    acc = tl.zeros((BLOCK_H, D), dtype=tl.float32)
+    tile = tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)
+    within = tl.arange(0, BLOCK_H)[:, None] * D + tl.arange(0, D)[None, :]
+    if IN_PARTS:
+        part = tl.program_id(2)
+        rounds = tl.cdiv(S, BLOCK_S * SPLIT_K)
+        first = part * rounds * BLOCK_S
+        # -inf - -inf is for the very first round alone, as in one loop over all rounds
+        highest = tl.where(part == 0, highest, -3.4028234663852886e38)
+        for start in range(first, tl.minimum(first + rounds * BLOCK_S, S), BLOCK_S):
+            s = start + tl.arange(0, BLOCK_S)
+            at = ((batch * S + s[:, None]) * kv_heads + kv_head) * D + d[None, :]
+            k = tl.load(k_ptr + at, mask=s[:, None] < S, other=0.0).to(tl.float32)
+            scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+            scores = tl.where(s[None, :] < S, scores, -float("inf"))  # keys beyond the end
+            new_highest = tl.maximum(highest, tl.max(scores, axis=1))
+            p = tl.exp(scores - new_highest[:, None])
+            rescale = tl.exp(highest - new_highest)
+            v = tl.load(v_ptr + at, mask=s[:, None] < S, other=0.0).to(tl.float32)
+            acc = acc * rescale[:, None] + tl.dot(p, v, input_precision="ieee")
+            total = total * rescale + tl.sum(p, axis=1)
+            highest = new_highest
+        slot = (tile * SPLIT_K + part).to(tl.int64)
+        tl.store(highest_parts_ptr + slot * BLOCK_H + tl.arange(0, BLOCK_H), highest)
+        tl.store(total_parts_ptr + slot * BLOCK_H + tl.arange(0, BLOCK_H), total)
+        tl.store(acc_parts_ptr + slot * (BLOCK_H * D) + within, acc)
+    else:
+        for part in range(SPLIT_K):
+            slot = (tile * SPLIT_K + part).to(tl.int64)
+            part_highest = tl.load(highest_parts_ptr + slot * BLOCK_H + tl.arange(0, BLOCK_H))
+            larger = tl.maximum(tl.maximum(highest, part_highest), -3.4028234663852886e38)
+            scale_before = tl.exp(highest - larger)
+            scale_part = tl.exp(part_highest - larger)
+            highest = larger
+            total *= scale_before
+            total += tl.load(total_parts_ptr + slot * BLOCK_H + tl.arange(0, BLOCK_H)) * scale_part
+            acc *= scale_before[:, None]
+            acc += tl.load(acc_parts_ptr + slot * (BLOCK_H * D) + within) * scale_part[:, None]
+        tl.store(
+            o_ptr + (batch * heads + head[:, None]) * D + d[None, :],
+            (acc / total[:, None]).to(o_ptr.dtype.element_ty),
+            mask=in_group[:, None],
+        )
+
+
+def decode(q, k_cache, v_cache):
+    B, H, D = q.shape
+    S, H_kv = k_cache.shape[1], k_cache.shape[2]
+    o = torch.empty((B, H, D), device=q.device)
+    BLOCK_H = triton.next_power_of_2(triton.cdiv(H, H_kv))
+    SPLIT_K = 4
+    highest_parts = torch.empty((B * H_kv * SPLIT_K, BLOCK_H), device=q.device, dtype=torch.float32)
+    total_parts = torch.empty((B * H_kv * SPLIT_K, BLOCK_H), device=q.device, dtype=torch.float32)
+    acc_parts = torch.empty((B * H_kv * SPLIT_K, BLOCK_H, D), device=q.device, dtype=torch.float32)
+    for in_parts in (True, False):  # every part, then what the parts come to
+        decode_kernel[(B, H_kv, SPLIT_K if in_parts else 1)](
+            q,
+            k_cache,
+            v_cache,
+            o,
+            D**-0.5,
+            S,
+            H,
+            H_kv,
+            D=D,
+            BLOCK_S=64,
+            BLOCK_H=BLOCK_H,
+            num_warps=8,
+            highest_parts_ptr=highest_parts,
+            total_parts_ptr=total_parts,
+            acc_parts_ptr=acc_parts,
+            SPLIT_K=SPLIT_K,
+            IN_PARTS=in_parts,
+        )
+    return o
+
+
+def run():
+    q, (k, v) = torch.randn(2, 6, 16).half(), torch.randn(2, 2, 75, 2, 16).half()
+    return decode(q, k, v)
