@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -83,11 +84,21 @@ def test_a_narrow_report_reads_as_its_golden_file(name):
     golden(f"{name}_60", plain(ON_A_TERMINAL[name](60)))
 
 
-def test_a_wide_terminal_shows_more_of_what_is_cut_on_a_page():
-    cut = [one.text for one in REPORTS["optimize"]() if "…" in one.text and "does not compile" in one.text]
-    assert len(cut) == 1
-    assert cut[0] not in plain(ON_A_TERMINAL["optimize"](120))
-    assert "resource: shared memory" in plain(ON_A_TERMINAL["optimize"](120))
+def test_why_a_version_was_dropped_goes_below_it_where_one_line_is_too_short():
+    on_a_page, wide = plain(REPORTS["optimize"]()), plain(ON_A_TERMINAL["optimize"](120))
+    assert "BLOCK_M=512, grid follows: does not compile" in wide
+    assert re.search(r"BLOCK_M=512, grid follows\n +does not compile: .*shared memory", on_a_page)
+
+
+def test_that_a_version_is_slower_than_the_best_is_said_by_the_columns_alone():
+    result = dataclasses.replace(
+        samples.OPTIMIZED,
+        trials=tuple(
+            dataclasses.replace(one, reason="not faster than the best") if one.reason == "slower" else one
+            for one in samples.OPTIMIZED.trials
+        ),
+    )
+    assert "not faster" not in plain(optimize_text([result], SOURCES))
 
 
 def test_of_several_launches_the_one_that_matters_most_has_the_screen_and_each_other_a_line():

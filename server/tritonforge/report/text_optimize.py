@@ -16,7 +16,9 @@ from tritonforge.report.text_profile import LABEL, labelled, next_steps
 
 _ROWS = 8
 _ONE_LINE, _REASON = 90, 120
-"""Columns from which on a trial has one line; on a narrower page why it was dropped, that long, goes below it."""
+"""Columns from which on a trial may have one line; why it was dropped goes below it, that long, where both do not fit."""
+_IN_COLUMNS = {"not faster than the best", "not faster than the original"}
+"""Reasons that the columns show."""
 _TITLE = 88
 _TIMES = 30
 """Columns of a trial's row beside its title: time, speedup, what marks the best, and the gaps."""
@@ -159,8 +161,8 @@ def _trials(result: OptimizeResult, width: int) -> list[Line]:
         is_best = trial.candidate == best
         speedup = result.best.speedup if is_best and result.best else before / time if before and time else None
         title = trial.candidate.title
-        reason = trial.reason if not trial.accepted else ""
-        if reason and width >= _ONE_LINE:
+        reason = trial.reason if not trial.accepted and trial.reason not in _IN_COLUMNS else ""
+        if reason and width >= _ONE_LINE and len(title) + len(reason) + 2 <= room:
             title, reason = f"{title}: {reason}", ""
         reasons.append(reason)
         rows.append(

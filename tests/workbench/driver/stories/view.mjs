@@ -55,7 +55,7 @@ async function discard({ page, path }) {
   await openAtTop(page, "matmul.py");
   await until("the diff of the suggestion", async () => {
     await clickLens(page, "Show Diff", 8000); // lenses that are just being drawn anew take no click
-    await page.locator(".monaco-diff-editor .line-insert").first().waitFor({ timeout: 8000 });
+    await page.locator(".monaco-diff-editor").first().waitFor({ timeout: 20_000 });
     return true;
   });
   await page.locator(".editor-actions .action-label[aria-label^='Discard Suggestion']").click();
