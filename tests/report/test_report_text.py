@@ -85,9 +85,9 @@ def test_a_narrow_report_reads_as_its_golden_file(name):
 
 
 def test_why_a_version_was_dropped_goes_below_it_where_one_line_is_too_short():
-    on_a_page, wide = plain(REPORTS["optimize"]()), plain(ON_A_TERMINAL["optimize"](120))
-    assert "BLOCK_M=512, grid follows: does not compile" in wide
-    assert re.search(r"BLOCK_M=512, grid follows\n +does not compile: .*shared memory", on_a_page)
+    text = plain(REPORTS["optimize"]())
+    assert "BLOCK_M=16, grid follows: slower" in text
+    assert re.search(r"BLOCK_M=512, grid follows\n +does not compile: out of resource: shared memory, Required", text)
 
 
 def test_that_a_version_is_slower_than_the_best_is_said_by_the_columns_alone():

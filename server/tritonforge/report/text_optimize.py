@@ -16,7 +16,7 @@ from tritonforge.report.text_profile import LABEL, labelled, next_steps
 
 _ROWS = 8
 _ONE_LINE, _REASON = 90, 120
-"""Columns from which on a trial may have one line; why it was dropped goes below it, that long, where both do not fit."""
+"""Columns from which on a trial may have one line; why it was dropped, that long, goes below where it does not fit."""
 _IN_COLUMNS = {"not faster than the best", "not faster than the original"}
 """Reasons that the columns show."""
 _TITLE = 88
