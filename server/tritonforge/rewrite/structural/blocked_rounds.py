@@ -14,6 +14,7 @@ from tritonforge.rewrite.structural.flow import Flow
 from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
 
 NEUTRAL = {"sum": "0.0", "max": 'float("-inf")', "min": 'float("inf")'}
+"""What leaves a reduction alone, in single precision."""
 _FUNCTION = {"maximum": "max", "minimum": "min"}
 
 

@@ -84,24 +84,17 @@ class GroupedHeads:
         title = f"one program for the {group} heads that share keys and values"
         values = {lanes: rows}
         warps = _warps(text, rows * keys_at_once)
-        if warps is None:
-            edits += host.keywords(pairs)
-            yield Change(title, tuple(dict.fromkeys(edits)), (), values, (grid[0], grid[1], grid[2]))
-            return
-        for site, pair in enumerate(pairs):
-            given = next((k.value for k in host.nodes[site].call.keywords if k.arg == "num_warps"), None)
-            if given is None:
-                pair.append(("num_warps", str(warps)))
-            else:
-                edits.append(text.source.replace(given, str(warps)))
+        if warps is not None:
+            values["num_warps"] = warps
+            for site, pair in enumerate(pairs):
+                given = next((k.value for k in host.nodes[site].call.keywords if k.arg == "num_warps"), None)
+                if given is None:
+                    pair.append(("num_warps", str(warps)))
+                else:
+                    edits.append(text.source.replace(given, str(warps)))
         edits += host.keywords(pairs)
-        yield Change(
-            title,
-            tuple(dict.fromkeys(edits)),
-            (("num_warps", str(warps)),),
-            values | {"num_warps": warps},
-            (grid[0], grid[1], grid[2]),
-        )
+        parameters = () if warps is None else (("num_warps", str(warps)),)
+        yield Change(title, tuple(dict.fromkeys(edits)), parameters, values, (grid[0], grid[1], grid[2]))
 
 
 @dataclass(frozen=True)

@@ -39,14 +39,8 @@ def applied(statement: cst.CSTNode, tl: str) -> cst.BaseExpression | None:
 
 def resolved(condition: cst.BaseExpression, loop: cst.For) -> cst.BaseExpression:
     """Return what a condition stands for that the loop gives a name once."""
-    if not isinstance(condition, cst.Name):
-        return condition
-    found = [
-        n.value
-        for n in nodes_of(loop.body)
-        if isinstance(n, cst.Assign) and code(n.targets[0].target) == condition.value
-    ]
-    return found[0] if len(found) == 1 else condition
+    value = definition(loop.body, condition.value) if isinstance(condition, cst.Name) else None
+    return condition if value is None else value
 
 
 def terms(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -11,13 +11,11 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from tritonforge.rewrite.structural.blocked_rounds import NEUTRAL
 from tritonforge.rewrite.structural.calls import integer, name_of, value_of
 from tritonforge.rewrite.structural.carried import Carried
 from tritonforge.rewrite.structural.kernel_text import KernelText, code, line_of, nodes_of, replaced_in
 from tritonforge.rewrite.structural.loops import comments_of, names_in, sets
-
-_FIRST = {"sum": "0.0", "max": 'float("-inf")', "min": 'float("inf")'}
-"""What leaves a reduction alone, in single precision."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Stored:
         if self.reduction is None:
             return []
         name, shape, dtype = self.result.name, ", ".join(self.result.shape), f"{tl}.{self.result.dtype}"
-        first = _FIRST[self.result.kind]
+        first = NEUTRAL[self.result.kind]
         if not shape:
             return [f"{name} = {first}"]
         if self.result.kind == "sum":
@@ -49,7 +47,7 @@ class Stored:
 def stored(text: KernelText, result: Carried, behind: Sequence[cst.CSTNode]) -> Stored:
     """Return a result of a loop as its parts store it: reduced where all that is read behind is that."""
     plain = Stored(result, result.name)
-    if result.kind not in _FIRST or result.dtype != "float32" or not result.shape:
+    if result.kind not in NEUTRAL or result.dtype != "float32" or not result.shape:
         return plain
     calls = [
         n
