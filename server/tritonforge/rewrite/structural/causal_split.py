@@ -3,7 +3,7 @@
 Preconditions: a loop from 0 over blocks of keys masks scores with `keys <= rows`, perhaps also with `keys < length`,
 and with nothing else; rows are those of a block of BLOCK_M, so that the first of them says which blocks of keys all
 rows see. Blocks are met in the same order, so rows of which a block hides everything (BLOCK_N below BLOCK_M) see first
-what they saw first before.
+what they saw first before. Where no key before the diagonal lies beyond the length, loads do not ask for that either.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class CausalSplit:
             raise Refused("the loop over keys does not begin at 0")
         if not steps_by(text, loop, masked.keys, code(step)):
             raise Refused(f"{masked.keys} are not the {code(step)} keys of a round")
-        reach = _reach(text, stop, masked, first)
+        reach, length = _reach(text, stop, masked, first)
         comment = "Every row sees all keys of the blocks before this one."
-        function = split_at(text, loop, reach, comment, [masked.applied])
+        function = split_at(text, loop, reach, comment, [masked.applied], (masked.keys, length))
         yield Change("causal loop split at the diagonal", text.edits(function))
 
 
@@ -120,8 +120,10 @@ def _first_row(text: KernelText, rows: str) -> str:
     raise Refused(f"{rows} are not the rows of a block in a row")
 
 
-def _reach(text: KernelText, stop: cst.BaseExpression, masked: _Masked, first: str) -> str:
+def _reach(text: KernelText, stop: cst.BaseExpression, masked: _Masked, first: str) -> tuple[str, str]:
     """Return up to where every row sees every key: one past the block's first row, or the length if that is less.
+
+    And that length, empty where none is known.
 
     Raises:
         Refused: the loop may end before that, so that blocks would be added to it.
@@ -137,7 +139,7 @@ def _reach(text: KernelText, stop: cst.BaseExpression, masked: _Masked, first: s
         words = code(value if value is not None else stop)
         raise Refused(f"where the loop over keys ends, {words}, is neither the length nor the block's last row")
     bound = masked.bound or (lengths[0] if lengths else "")
-    return f"{text.tl}.minimum({first} + 1, {bound})" if bound else f"({first} + 1)"
+    return (f"{text.tl}.minimum({first} + 1, {bound})" if bound else f"({first} + 1)"), bound
 
 
 def _least_of(node: cst.BaseExpression, tl: str) -> list[cst.BaseExpression]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from tritonforge.rewrite.structural.calls import grouped, name_of
-from tritonforge.rewrite.structural.kernel_text import KernelText, code, line_of, nodes_of
+from tritonforge.rewrite.structural.calls import argument, grouped, name_of
+from tritonforge.rewrite.structural.kernel_text import KernelText, Replacement, code, line_of, nodes_of, replaced_in
 
 
 def block_loops(text: KernelText) -> list[cst.For]:
@@ -109,11 +109,17 @@ def steps_by(text: KernelText, loop: cst.For, keys: str, step: str) -> bool:
 
 
 def split_at(
-    text: KernelText, loop: cst.For, end: str, comment: str, masks: Sequence[cst.BaseStatement]
+    text: KernelText,
+    loop: cst.For,
+    end: str,
+    comment: str,
+    masks: Sequence[cst.BaseStatement],
+    below: tuple[str, str] = ("", ""),
 ) -> cst.FunctionDef:
     """Return the kernel with a loop in two: rounds before the one that `end` lies in without `masks`, then the others.
 
     `end` is a number of elements that is not above the loop's end; `comment` says of what the first rounds are free.
+    `below`: keys and a length that `end` is not above; loads of the first rounds do not compare them.
     """
     assert isinstance(loop.iter, cst.Call)
     start, stop, step = (a.value for a in loop.iter.args[:3])
@@ -122,13 +128,41 @@ def split_at(
     said = cst.EmptyLine(comment=cst.Comment(f"# {comment}"))
     line = line.with_changes(leading_lines=[*loop.leading_lines, said])
     before = loop.with_changes(
-        leading_lines=(), iter=_with_bounds(loop.iter, start, cst.Name(name)), body=_without(loop, masks, text.tl)
+        leading_lines=(),
+        iter=_with_bounds(loop.iter, start, cst.Name(name)),
+        body=_unguarded(_without(loop, masks, text.tl), *below, text.tl),
     )
     behind = loop.with_changes(leading_lines=(), iter=_with_bounds(loop.iter, cst.Name(name), stop))
     body = list(text.function.body.body)
     at = body.index(loop)
     body[at : at + 1] = [line, before, behind]
     return text.with_body(body)
+
+
+def _unguarded(body: cst.BaseSuite, keys: str, length: str, tl: str) -> cst.BaseSuite:
+    """Return a loop's body whose loads do not compare `keys` with `length`."""
+    made: list[tuple[cst.CSTNode, Replacement]] = []
+    for node in nodes_of(body) if length else ():
+        if not isinstance(node, cst.Call) or name_of(node, tl) != "load":
+            continue
+        mask = argument(node, "load", "mask")
+        parts = list(terms(mask.value)) if mask is not None else []
+        rest = [part for part in parts if bound(part, keys) != length]
+        if mask is None or len(rest) == len(parts):
+            continue
+        if rest:
+            words = " & ".join(code(part) for part in (rest if rest[1:] else [rest[0].with_changes(lpar=(), rpar=())]))
+            kept = [a.with_changes(value=cst.parse_expression(words)) if a is mask else a for a in node.args]
+        else:
+            gone = (mask, argument(node, "load", "other"))
+            kept = [a for a in node.args if a not in gone]
+            if any(a.keyword is None for a in node.args[1:] if a not in gone):
+                continue  # another argument is told by its place
+            kept[-1] = kept[-1].with_changes(comma=node.args[-1].comma)
+        made.append((node, node.with_changes(args=kept)))
+    new = replaced_in(body, made)
+    assert isinstance(new, cst.BaseSuite)
+    return new
 
 
 def _with_bounds(call: cst.Call, start: cst.BaseExpression, stop: cst.BaseExpression) -> cst.Call:

@@ -5,7 +5,8 @@ and minus infinity, for each score. Blocks before `length // BLOCK * BLOCK` hold
 
 Preconditions: a loop with a dot from 0 to a length over blocks of keys, whose scores are masked with `keys < length`
 and with nothing else (`causal-split` takes those with a diagonal). A loop without a dot waits for memory, which masks
-do not change. Loads keep their masks: they cost next to nothing.
+do not change. Loads of full blocks do not compare keys with the length either (on an H200, attention with both masks took
+640 µs, with neither 611).
 """
 
 from __future__ import annotations
@@ -46,20 +47,21 @@ class MaskedTail:
             if not any(name_of(n, text.tl) == "dot" for n in nodes_of(loop.body)):
                 continue
             masks = list(_masks(text, loop, code(step)))
-            lengths = {length for _, length in masks}
+            lengths = {length for _, length, _ in masks}
             if not masks or integer(start) != 0:
                 continue
             if lengths != {code(stop)}:
                 raise Refused(f"keys are masked with {min(lengths)}, and the loop ends at {code(stop)}")
             comment = f"The blocks before this one hold no keys beyond {code(stop)}."
-            function = split_at(text, loop, code(stop), comment, [mask for mask, _ in masks])
+            keys = masks[0][2]
+            function = split_at(text, loop, code(stop), comment, [mask for mask, *_ in masks], (keys, code(stop)))
             yield Change("full blocks without a mask, then the last one", text.edits(function))
             return
         raise Absent("no loop with a dot masks its scores with the length alone")
 
 
-def _masks(text: KernelText, loop: cst.For, step: str) -> Iterator[tuple[cst.SimpleStatementLine, str]]:
-    """Yield the statements that mask scores with a length alone, each with the length."""
+def _masks(text: KernelText, loop: cst.For, step: str) -> Iterator[tuple[cst.SimpleStatementLine, str, str]]:
+    """Yield the statements that mask scores with a length alone, each with the length and the keys."""
     for statement in loop.body.body:
         condition = applied(statement, text.tl)
         if condition is None or not isinstance(statement, cst.SimpleStatementLine):
@@ -68,7 +70,7 @@ def _masks(text: KernelText, loop: cst.For, step: str) -> Iterator[tuple[cst.Sim
         for keys in _keys(parts):
             length = bound(parts[0], keys)
             if len(parts) == 1 and length is not None and steps_by(text, loop, keys, step):
-                yield statement, length
+                yield statement, length, keys
 
 
 def _keys(parts: list[cst.BaseExpression]) -> Iterator[str]:

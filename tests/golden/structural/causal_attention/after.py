@@ -58,7 +58,7 @@ def causal_attention_kernel(
         keys = start + tl.arange(0, BLOCK_N)
         k = tl.load(
             k_base + keys[None, :] * stride_kn + dims[:, None] * stride_kd,
-            mask=(keys[None, :] < length) & (dims[:, None] < head_dim),
+            mask=dims[:, None] < head_dim,
             other=0.0,
         )
         scores = tl.dot(q, k, input_precision="ieee") * scale
@@ -68,7 +68,7 @@ def causal_attention_kernel(
         row_sum = row_sum * rescale + tl.sum(weights, axis=1)
         v = tl.load(
             v_base + keys[:, None] * stride_vn + dims[None, :] * stride_vd,
-            mask=(keys[:, None] < length) & (dims[None, :] < head_dim),
+            mask=dims[None, :] < head_dim,
             other=0.0,
         )
         acc = acc * rescale[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee")

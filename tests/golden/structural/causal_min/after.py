@@ -20,13 +20,13 @@ def causal_kernel(q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, scale, T, D: tl.constexpr
     full_end = tl.minimum(pid * BM + 1, T) // BN * BN
     for start in range(0, full_end, BN):
         n = start + tl.arange(0, BN)
-        k = tl.load(k_ptr + base + n[:, None] * D + d[None, :], mask=n[:, None] < T, other=0.0)
+        k = tl.load(k_ptr + base + n[:, None] * D + d[None, :])
         s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
         new_max = tl.maximum(row_max, tl.max(s, axis=1))
         p = tl.exp(s - new_max[:, None])
         alpha = tl.exp(row_max - new_max)
         row_sum = row_sum * alpha + tl.sum(p, axis=1)
-        v = tl.load(v_ptr + base + n[:, None] * D + d[None, :], mask=n[:, None] < T, other=0.0)
+        v = tl.load(v_ptr + base + n[:, None] * D + d[None, :])
         acc = acc * alpha[:, None]
         acc += tl.dot(p.to(v.dtype), v, input_precision="ieee")
         row_max = new_max

@@ -21,8 +21,8 @@ def attention_kernel(Q, K, V, Out, sm_scale, T, D: tl.constexpr, BLOCK_M: tl.con
     full_end = T // BLOCK_N * BLOCK_N
     for start in tl.range(0, full_end, BLOCK_N, num_stages=2):
         n = start + lanes
-        k = tl.load(K + head + n[None, :] * D + d[:, None], mask=n[None, :] < T, other=0.0)
-        v = tl.load(V + head + n[:, None] * D + d[None, :], mask=n[:, None] < T, other=0.0)
+        k = tl.load(K + head + n[None, :] * D + d[:, None])
+        v = tl.load(V + head + n[:, None] * D + d[None, :])
         s = tl.dot(q, k, input_precision="ieee") * sm_scale
         larger = tl.maximum(highest, tl.max(s, axis=1))
         p = tl.exp(s - larger[:, None])
