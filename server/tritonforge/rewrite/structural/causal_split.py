@@ -65,7 +65,7 @@ class CausalSplit:
             raise Refused(f"{masked.keys} are not the {code(step)} keys of a round")
         reach, length = _reach(text, stop, masked, first)
         comment = "Every row sees all keys of the blocks before this one."
-        function = split_at(text, loop, reach, comment, [masked.applied], (masked.keys, length))
+        function = split_at(text, loop, reach, comment, [masked.applied], below=(masked.keys, length))
         yield Change("causal loop split at the diagonal", text.edits(function))
 
 

@@ -25,11 +25,12 @@ import libcst as cst
 
 from tritonforge.domain.finding import BottleneckClass
 from tritonforge.domain.source import Edit
-from tritonforge.rewrite.rules.launch_values import Refused, kernel_function
+from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural.calls import ELEMENTWISE, name_of
 from tritonforge.rewrite.structural.chunks import Chunks, check_behind, check_lines, check_start
 from tritonforge.rewrite.structural.flow import Flow, Shape, flow_of
 from tritonforge.rewrite.structural.frame import Absent, Change
+from tritonforge.rewrite.structural.helper import helper_edit
 from tritonforge.rewrite.structural.host import Host
 from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
 from tritonforge.rewrite.structural.loops import Span, reads, sets, spans_of
@@ -179,21 +180,12 @@ class _Plan(Chunks):
         """
         if self.found.factor is None:
             return ()
-        source = self.text.own_source
-        node = kernel_function(self.text.own_scopes, self.text.kernel)
-        if node is None or node.col_offset:
-            raise Refused("the kernel is written inside of something, where no helper can stand beside it")
-        line = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-        while line > 1 and source.line_text(line - 1).startswith("#"):
-            line -= 1
-        new = source.newline
         lines = [
-            f"@{self.text.own_triton}.jit",
             f"def {self.combine}(first_decay, first_added, decay, added):",
             '    """Two steps `h = decay * h + added` as one."""',
             "    return decay * first_decay, decay * first_added + added",
         ]
-        return (source.insert(source.line_starts[line - 1], new.join([*lines, "", "", ""])),)
+        return (helper_edit(self.text, lines),)
 
     def function(self) -> cst.FunctionDef:
         """Return the kernel with a loop over chunks."""

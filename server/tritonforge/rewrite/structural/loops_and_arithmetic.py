@@ -15,12 +15,14 @@ from tritonforge.rewrite.structural.loop_options import (
 from tritonforge.rewrite.structural.plain_pointers import PlainPointers
 from tritonforge.rewrite.structural.reciprocal import Reciprocal
 from tritonforge.rewrite.structural.static_loops import StaticLoops
+from tritonforge.rewrite.structural.wide_random import WideRandom
 
 LOOPS_AND_ARITHMETIC: tuple[Structural, ...] = (
     HoistedLoads(),
     StaticLoops(),
     DeferredDivision(),
     Reciprocal(),
+    WideRandom(),
     PlainPointers(),
     UnrolledLoops(),
     FlattenedLoops(),

@@ -114,6 +114,7 @@ def split_at(
     end: str,
     comment: str,
     masks: Sequence[cst.BaseStatement],
+    *,
     below: tuple[str, str] = ("", ""),
 ) -> cst.FunctionDef:
     """Return the kernel with a loop in two: rounds before the one that `end` lies in without `masks`, then the others.

@@ -5,8 +5,8 @@ and minus infinity, for each score. Blocks before `length // BLOCK * BLOCK` hold
 
 Preconditions: a loop with a dot from 0 to a length over blocks of keys, whose scores are masked with `keys < length`
 and with nothing else (`causal-split` takes those with a diagonal). A loop without a dot waits for memory, which masks
-do not change. Loads of full blocks do not compare keys with the length either (on an H200, attention with both masks took
-640 µs, with neither 611).
+do not change. Loads of full blocks do not compare keys with the length either: on an H200, attention with both masks
+took 640 µs, with neither 611.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class MaskedTail:
                 raise Refused(f"keys are masked with {min(lengths)}, and the loop ends at {code(stop)}")
             comment = f"The blocks before this one hold no keys beyond {code(stop)}."
             keys = masks[0][2]
-            function = split_at(text, loop, code(stop), comment, [mask for mask, *_ in masks], (keys, code(stop)))
+            function = split_at(text, loop, code(stop), comment, [mask for mask, *_ in masks], below=(keys, code(stop)))
             yield Change("full blocks without a mask, then the last one", text.edits(function))
             return
         raise Absent("no loop with a dot masks its scores with the length alone")
