@@ -216,18 +216,20 @@ class _Growth:
         self.counted = counted
 
     def of_loops(self, loops: list[cst.For], axis: int) -> int | None:
-        """Return how the rounds of all loops together change."""
-        growth: int | None = 0
+        """Return how the rounds of all loops together change; one that begins where the last one ended is its rest."""
+        spans: list[tuple[cst.BaseExpression, cst.BaseExpression]] = []
         for loop in loops:
             bounds = loop.iter
             if not isinstance(bounds, cst.Call) or code(bounds.func) not in {"range", f"{self.text.tl}.range"}:
                 return None
             plain = [a.value for a in bounds.args if a.keyword is None]
-            start, stop = (None, plain[0]) if len(plain) == 1 else (plain[0], plain[1])
-            own = self.of(stop, axis)
-            if start is not None:
-                own = _both(own, _turned(self.of(start, axis)))
-            growth = _both(growth, own)
+            start, stop = (cst.Integer("0"), plain[0]) if len(plain) == 1 else (plain[0], plain[1])
+            if spans and code(spans[-1][1]) == code(start):
+                start = spans.pop()[0]
+            spans.append((start, stop))
+        growth: int | None = 0
+        for start, stop in spans:
+            growth = _both(growth, _both(self.of(stop, axis), _turned(self.of(start, axis))))
         return growth
 
     def of(self, node: cst.BaseExpression, axis: int, depth: int = 0) -> int | None:
