@@ -13,6 +13,7 @@ import pytest
 from tritonforge.domain.baseline import GpuState
 from tritonforge.domain.launch import Call, CallSite, RecordedLaunch, Scalar, Tensor
 from tritonforge.domain.messages import (
+    TUNED,
     Compare,
     CompareOnDevice,
     CompareResult,
@@ -192,6 +193,28 @@ def test_the_gpu_begins_when_the_first_inputs_agree_and_never_does_two_jobs():
     assert there[0].start >= max(one.end for one in first.values())
     assert there[0].start < max(one.start for one in interpreted), "beside what is still to be interpreted"
     assert there[1].start >= there[0].end
+
+
+@pytest.mark.parametrize("autotuned", [True, False])
+def test_on_the_gpu_an_autotuners_configurations_take_turns_and_are_compiled_before(monkeypatch, autotuned):
+    monkeypatch.setitem(globals(), "LAUNCH", replace(LAUNCH, autotuned=autotuned))
+
+    async def go():
+        worker = Lanes()
+        assert (await checked(worker, on_device=True, arch="sm_90")).accepted
+        return worker
+
+    worker = run(go())
+    ((*there, recorded),) = (one.request.turns for one in worker.compared(CompareOnDevice))
+    compiled = {one.request.turn for one in worker.did if isinstance(one.request, Compile) and one.of_candidate}
+    if autotuned:
+        assert there == sorted(set(there)), "each place has its own, so that a replay has the same"
+        assert there[:8] == list(range(8))
+        assert recorded == TUNED, "what was timed is what its autotuner has chosen for these sizes"
+        assert compiled == {0, *there}
+    else:
+        assert {*there, recorded} == compiled == {0}
+    assert {one.request.turn for one in worker.did if isinstance(one.request, Compile) and not one.of_candidate} == {0}
 
 
 @pytest.mark.parametrize("gpu", [0.1, 500.0])

@@ -116,6 +116,8 @@ class Compile(Request[CompileResult]):
     arch: str
     kernels: tuple[str, ...] = ()
     artefacts: tuple[str, ...] = ("ttir", "ttgir", "sass")
+    turn: int = 0
+    """Which of its configurations an autotuner compiles (`CompareOnDevice.turns`)."""
     lane: ClassVar[Lane] = "compile"
     result: ClassVar[type] = CompileResult
 
@@ -280,6 +282,10 @@ class Compare(Request[CompareResult]):
     result: ClassVar[type] = CompareResult
 
 
+TUNED = -1
+"""A turn that leaves the choice of a configuration to the autotuner."""
+
+
 @dataclass(frozen=True)
 class CompareOnDevice(Request[CompareResult]):
     """The same as `Compare`, on the GPU at the sizes given: poisoned fresh memory, inputs compared afterwards."""
@@ -297,6 +303,9 @@ class CompareOnDevice(Request[CompareResult]):
     made: tuple[int, ...] = ()
     complete: bool = False
     """As in `Compare`."""
+    turns: tuple[int, ...] = ()
+    """Which configuration the candidate's autotuners use on each input, counted round and round from their first, those
+    of unlike constexprs before others. `TUNED`: the one that they choose. Empty: their first, as the original's do."""
     lane: ClassVar[Lane] = "device"
     result: ClassVar[type] = CompareResult
     measures: ClassVar[bool] = False
@@ -351,7 +360,8 @@ class Time(Request[TimeResult]):
     `kernels`: simple names to time (empty: all). `samples`: wanted samples for each launch and program; fewer are
     taken when `budget_s` would be passed. `clock`: `auto` is `cupti` where the worker's Triton has it, else `events`.
     `whole`: time the whole call afterwards, too, by events: what its host code has the GPU do beside those launches
-    (copies, sums, other kernels) is in it.
+    (copies, sums, other kernels) is in it. `narrow`: autotuners of all programs but the first choose among the
+    configurations that were fastest for the first, and their own.
     """
 
     programs: tuple[Program, ...]
@@ -361,6 +371,7 @@ class Time(Request[TimeResult]):
     budget_s: float = 10.0
     clock: Literal["auto", "cupti", "events"] = "auto"
     whole: bool = False
+    narrow: bool = False
     lane: ClassVar[Lane] = "device"
     result: ClassVar[type] = TimeResult
 

@@ -230,7 +230,11 @@ async def _timed(
     Where the GPU's memory does not hold all of them at once, fewer are measured beside each other.
     """
     try:
-        before, *results = await time_side_by_side(search, batch, samples=samples, beside=beside, whole=whole)
+        # What is measured as often as anything ever is has all of its autotuner's configurations.
+        narrow = samples < RUNGS[-1]
+        before, *results = await time_side_by_side(
+            search, batch, samples=samples, beside=beside, whole=whole, narrow=narrow
+        )
     except BudgetSpent:
         for attempt in batch:
             if attempt.samples is None and not attempt.decided:

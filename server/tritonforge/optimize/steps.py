@@ -189,11 +189,13 @@ async def time_side_by_side(
     whole: bool = False,
     fresh: bool = False,
     beside: bool = False,
+    narrow: bool = False,
 ) -> tuple[Samples, ...]:
     """Measure the original and `attempts` interleaved; returns their samples, the original's first.
 
     `whole`: measure whole calls, too, with all that their host code has the GPU do; `fresh`: in a new process;
-    `beside`: while others compile. Where the original cannot be timed any more, its samples say why.
+    `beside`: while others compile; `narrow`: autotuned attempts choose among few configurations. Where the original
+    cannot be timed any more, its samples say why.
 
     Raises:
         BudgetSpent: when the budget ends before.
@@ -212,6 +214,7 @@ async def time_side_by_side(
         whole=whole,
         fresh=fresh,
         beside=beside,
+        narrow=narrow,
     )
     try:
         # What the original takes is asked first, and without it there is nothing to tell.

@@ -57,6 +57,7 @@ async def measure(
     whole: bool = False,
     fresh: bool = False,
     beside: bool = False,
+    narrow: bool = False,
 ) -> tuple[tuple[Samples, ...], tuple[str, ...]]:
     """Time the launches of `kernel` that every call makes under each program; the first program is the baseline.
 
@@ -74,6 +75,7 @@ async def measure(
         whole: time whole calls, too.
         fresh: in a process that has measured nothing before.
         beside: while other jobs compile, where the machine has cores enough for both.
+        narrow: spare autotuners most of their configurations, as in `Time`.
 
     Returns:
         One `Samples` for each program, in order, and notes on what disturbed the measurement.
@@ -89,7 +91,9 @@ async def measure(
     usual = TimeBeside if beside else Time
     kind = TimeFresh if fresh else usual
     for call in calls:
-        request = kind(tuple(programs), call, (kernel,), samples, budget_s / max(len(calls), 1), whole=whole)
+        request = kind(
+            tuple(programs), call, (kernel,), samples, budget_s / max(len(calls), 1), whole=whole, narrow=narrow
+        )
         kind = usual  # of one measurement, the first call has a process made
         result = await _timed(worker, request)
         notes += [note for note in (*result.notes, *_about_outliers(result)) if note not in notes]

@@ -381,7 +381,8 @@ class Checking:
         self._need_enough([*planned, *there])
 
     def _for_device(self, planned: Sequence[Planned], number: int) -> list[Planned]:
-        return for_device(planned, number, self.originals.calls[number], self.evidence.seed)
+        call, seed = self.originals.calls[number], self.evidence.seed
+        return for_device(planned, number, call, seed, autotuned=self.after.autotuned)
 
     async def _check_what_ran(self) -> None:
         """Refuse code that no input ran, and an access that lost its mask where no input shows that it needs none."""

@@ -154,15 +154,19 @@ class Comparer:
             thorough=thorough,
             made=_made(planned),
             complete=all(one.complete for one in planned),
+            turns=tuple(one.turn for one in planned),
         )
-        await self._compile_ahead([one.variation.call for one in planned])
+        await self._compile_ahead(planned)
         return _ran(planned, await self.worker.run(request, limits=DEVICE))
 
-    async def _compile_ahead(self, calls: Sequence[Call]) -> None:
-        mine: Once[object, None] = Once()
+    async def _compile_ahead(self, planned: Sequence[Planned]) -> None:
+        calls, mine = [one.variation.call for one in planned], Once[object, None]()
+        turns = [max(one.turn, 0) for one in planned]  # what is chosen was compiled when it was timed
         await all_of(
-            compile_ahead(self.worker, program, calls, self.arch, known=known)
-            for program, known in ((self.original, self.ahead), (self.candidate, mine))
+            (
+                compile_ahead(self.worker, self.original, calls, self.arch, known=self.ahead),
+                compile_ahead(self.worker, self.candidate, calls, self.arch, known=mine, turns=turns),
+            )
         )
 
     async def _run(self, planned: Sequence[Planned], *, again: bool) -> Ran:
@@ -192,6 +196,7 @@ async def compile_ahead(
     *,
     known: Once[object, None],
     priority: int = 0,
+    turns: Sequence[int] = (),
 ) -> None:
     """Compile what a GPU is going to run, side by side: there, each kernel would wait for the one before it.
 
@@ -202,16 +207,17 @@ async def compile_ahead(
         arch: of the GPU; empty: nothing is compiled.
         known: forms of inputs that the program was compiled for.
         priority: of the jobs.
+        turns: which configuration autotuners use on each input; empty: their first.
     """
     if not arch or worker.hello.lanes < 2:
         return
 
-    async def compiled(call: Call) -> None:
+    async def compiled(call: Call, turn: int) -> None:
         with contextlib.suppress(JobError):  # what does not compile shows where it runs
-            await worker.run(Compile(program, call, arch, artefacts=()), priority=priority)
+            await worker.run(Compile(program, call, arch, artefacts=(), turn=turn), priority=priority)
 
-    forms = {form_of(call): call for call in calls}
-    await all_of(known.get(form, partial(compiled, call)) for form, call in forms.items())
+    forms = {(form_of(call), turn): call for call, turn in zip(calls, turns or [0] * len(calls), strict=True)}
+    await all_of(known.get(form, partial(compiled, call, form[1])) for form, call in forms.items())
 
 
 def keep(evidence: Evidence, ran: Ran) -> None:

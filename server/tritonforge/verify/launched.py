@@ -35,6 +35,11 @@ class Launched:
         return max([64, *(v for v in values if type(v) is int and v <= LARGEST_BLOCK)])
 
     @property
+    def autotuned(self) -> bool:
+        """Whether an autotuner makes some of them, as far as they are known."""
+        return not self.launches or any(launch.autotuned for launch in self.launches)
+
+    @property
     def grid(self) -> frozenset[int]:
         """The extents of its grids."""
         return frozenset(extent for launch in self.launches for extent in launch.grid if extent > 1)

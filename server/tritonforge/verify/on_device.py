@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tritonforge.domain.launch import Call
-from tritonforge.domain.messages import Precision
+from tritonforge.domain.messages import TUNED, Precision
 from tritonforge.verify.comparing import Ran
 from tritonforge.verify.inputs import Variation
 from tritonforge.verify.judgement import Evidence, Tried
@@ -68,7 +68,9 @@ def _interpreted(evidence: Evidence, number: int) -> Iterator[Tried]:
     return (one for one in evidence.tried if one.place.where == "call" and one.place.call == number)
 
 
-def for_device(planned: Sequence[Planned], number: int, call: Call, seed: int) -> list[Planned]:
+def for_device(
+    planned: Sequence[Planned], number: int, call: Call, seed: int, *, autotuned: bool = False
+) -> list[Planned]:
     """Return what runs on the GPU.
 
     Args:
@@ -76,9 +78,14 @@ def for_device(planned: Sequence[Planned], number: int, call: Call, seed: int) -
         number: which call it is.
         call: the call as it was recorded, which runs there, too.
         seed: the check's.
+        autotuned: whether the candidate has an autotuner. Its configurations take turns on the inputs, by the place so
+            that a replay repeats it; for the recorded sizes it has chosen one by now, when it was timed.
     """
-    recorded = Planned(Place("device", number, len(planned)), _recorded(call, seed))
-    there = (replace(one, place=Place("device", number, index), weight=0.0) for index, one in enumerate(planned))
+    recorded = Planned(Place("device", number, len(planned)), _recorded(call, seed), turn=TUNED if autotuned else 0)
+    there = (
+        replace(one, place=Place("device", number, index), weight=0.0, turn=index if autotuned else 0)
+        for index, one in enumerate(planned)
+    )
     return _fewer([*there, replace(recorded, complete=all(one.complete for one in planned))], seed)
 
 

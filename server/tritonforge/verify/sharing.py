@@ -36,6 +36,7 @@ class Planned:
 
     `weight`: about how many operations it takes, or anything in proportion; 0 where nothing is known. `made` and
     `complete`: whether its integers were made to fit, and the original writes all where they do, as in `Compare`.
+    `turn`: which configuration the candidate's autotuners use on the GPU (`CompareOnDevice.turns`).
     """
 
     place: Place
@@ -44,6 +45,7 @@ class Planned:
     weight: float = 0.0
     made: bool = False
     complete: bool = False
+    turn: int = 0
 
 
 def shares(planned: Sequence[Planned], lanes: int) -> list[list[Planned]]:

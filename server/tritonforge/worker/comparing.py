@@ -64,6 +64,7 @@ def compare(request: Compare | CompareOnDevice, context: JobContext, where: Wher
     held = _Held()
     for i, (call, candidate_call) in enumerate(zip(request.inputs, given, strict=True)):
         context.progress(f"Comparing on input {i + 1} of {len(request.inputs)}", i / len(request.inputs))
+        where.choose(turn_of(request, i))
         if runs == "once":
             outcomes.append(_once(Original(request.original, call, where)))
             continue
@@ -76,6 +77,12 @@ def compare(request: Compare | CompareOnDevice, context: JobContext, where: Wher
         if request.stop_at_first and outcome.status in {"different", "candidate-failed"}:
             break
     return audit.result(outcomes)
+
+
+def turn_of(request: Compare | CompareOnDevice, index: int) -> int:
+    """Return which configuration the candidate's autotuners use on an input."""
+    turns = request.turns if isinstance(request, CompareOnDevice) else ()
+    return turns[index] if index < len(turns) else 0
 
 
 def _once(original: Original) -> InputOutcome:

@@ -44,7 +44,7 @@ def compile_call(request: Compile, context: JobContext) -> CompileResult:
     require_cache()
     device = device_for(request.arch)
     taker = _Compiler(request, device, context)
-    with faked(request.arch) as mode, taking_launches(taker.take):
+    with faked(request.arch) as mode, taking_launches(taker.take, max(request.turn, 0)):
         mode.results_missing = True
         loaded = load(request.program)
         taker.ready = True

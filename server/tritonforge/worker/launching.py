@@ -23,6 +23,8 @@ from tritonforge.worker.values import Describing, describe
 
 _OURS = str(Path(__file__).resolve().parent) + os.sep
 _DEFAULTS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1}
+_NOT_FOR_THIS_DEVICE = frozenset(["OutOfResources", "CompileTimeAssertionFailure", "PTXASError"])
+"""What an autotuner takes for a configuration that cannot be chosen."""
 _NOT_OPTIONS = {"debug", "instrumentation_mode", "ir_override", "stream", "device", "device_type", "warmup"}
 
 
@@ -55,8 +57,8 @@ def qualified_name(kernel: Any) -> str:
 
 
 @contextlib.contextmanager
-def taking_launches(take: Taker) -> Iterator[None]:
-    """Hand every launch of a `JITFunction` to `take`; autotuners use their first configuration without measuring."""
+def taking_launches(take: Taker, turn: int = 0) -> Iterator[None]:
+    """Hand every launch of a `JITFunction` to `take`; autotuners use the configuration of `turn` without measuring."""
     from triton.runtime.autotuner import Autotuner
     from triton.runtime.jit import JITFunction
 
@@ -78,7 +80,7 @@ def taking_launches(take: Taker) -> Iterator[None]:
 
     run.original = JITFunction.run  # type: ignore[attr-defined]  # what compiles, for those who want that of a launch
     patches.set(JITFunction, "run", run)
-    patches.set(Autotuner, "run", functools.partialmethod(run_first_config, tuned))
+    patches.set(Autotuner, "run", functools.partialmethod(run_in_turn, tuned, turn))
     try:
         yield
     finally:
@@ -86,12 +88,12 @@ def taking_launches(take: Taker) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def first_configs() -> Iterator[None]:
-    """Make autotuners use their first configuration without measuring, and leave launches alone."""
+def first_configs(turn: int = 0) -> Iterator[None]:
+    """Make autotuners use their first configuration, or that of `turn`, without measuring; launches are left alone."""
     from triton.runtime.autotuner import Autotuner
 
     patches = Patches()
-    patches.set(Autotuner, "run", functools.partialmethod(run_first_config, Tuned()))
+    patches.set(Autotuner, "run", functools.partialmethod(run_in_turn, Tuned(), turn))
     try:
         yield
     finally:
@@ -105,25 +107,42 @@ class Tuned:
     depth: int = 0
 
 
-def first_config(tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the configuration an autotuner would try first, after its own pruning where that works."""
+def configs_in_turn(tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the configurations of an autotuner after its own pruning, where that works, its first one first.
+
+    Then come the first of each other choice of constexprs, and then those that differ in nothing but options.
+    """
     tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
+    listed: list[Any] = []
     with contextlib.suppress(Exception):
-        pruned = list(tuner.prune_configs(kwargs))
-        if pruned:
-            return pruned[0]
-    return tuner.configs[0]
+        listed = list(tuner.prune_configs(kwargs))
+    listed = listed or list(tuner.configs)
+    distinct: dict[str, Any] = {}
+    for config in listed:
+        distinct.setdefault(repr(sorted(config.kwargs.items())), config)
+    first = {id(config) for config in distinct.values()}
+    return [*distinct.values(), *(config for config in listed if id(config) not in first)]
 
 
-def run_first_config(self: Any, tuned: Tuned, *args: Any, **kwargs: Any) -> Any:
-    """Stand in for `Autotuner.run`: run the first configuration, and measure none."""
-    config = first_config(self, args, kwargs)
-    self.best_config = config
-    if config.pre_hook is not None:
-        config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
+def run_in_turn(self: Any, tuned: Tuned, turn: int, *args: Any, **kwargs: Any) -> Any:
+    """Stand in for `Autotuner.run`: run the configuration of `turn`, counted round and round, and measure none.
+
+    One that the device has no room for, or that does not compile, is passed over, as an autotuner does.
+    """
+    listed = configs_in_turn(self, args, kwargs)
+    nargs = self.nargs
     tuned.depth += 1
     try:
-        return self.fn.run(*args, **kwargs, **config.all_kwargs())
+        for more in range(len(listed)):
+            config = listed[(turn + more) % len(listed)]
+            self.best_config = config
+            try:
+                if config.pre_hook is not None:
+                    config.pre_hook({**nargs, **kwargs, **config.all_kwargs()})
+                return self.fn.run(*args, **kwargs, **config.all_kwargs())
+            except Exception as error:
+                if more + 1 == len(listed) or type(error).__name__ not in _NOT_FOR_THIS_DEVICE:
+                    raise
     finally:
         tuned.depth -= 1
         self.nargs = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,14 +11,14 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from tritonforge.domain.messages import CompareOnDevice, CompareResult
+from tritonforge.domain.messages import TUNED, CompareOnDevice, CompareResult
 from tritonforge.worker.comparing import Where, compare
 from tritonforge.worker.compiled_once import share_compilations
 from tritonforge.worker.failures import JobContext, JobFailed
 from tritonforge.worker.fakecuda.patches import Patches
 from tritonforge.worker.host_operations import HostWork, watching_host
-from tritonforge.worker.interpreter.poison import Poison
-from tritonforge.worker.launching import bind
+from tritonforge.worker.interpreter.poison import CANDIDATE, Poison
+from tritonforge.worker.launching import bind, first_configs
 from tritonforge.worker.seen import Seen
 
 
@@ -86,8 +87,28 @@ def compare_on_device(request: CompareOnDevice, context: JobContext) -> CompareR
     share_compilations()
     from tritonforge.worker.racing import run_again
 
-    where = Where("cuda", _around, torch.cuda.synchronize, is_cuda_error, witnessing=_witnessing, further=run_again)
+    turn = _Turn()
+    where = Where(
+        "cuda",
+        functools.partial(_around, turn),
+        torch.cuda.synchronize,
+        is_cuda_error,
+        witnessing=_witnessing,
+        further=run_again,
+        choose=turn.choose,
+    )
     return compare(request, context, where)
+
+
+@dataclass
+class _Turn:
+    """Which configuration the candidate's autotuners use (`CompareOnDevice.turns`)."""
+
+    now: int = 0
+
+    def choose(self, turn: int) -> None:
+        """Have it be another one."""
+        self.now = turn
 
 
 class _PoisonedEmpty(TorchFunctionMode):  # type: ignore[misc]
@@ -153,9 +174,18 @@ def _witnessing(tensors: Mapping[str, Any], launches: list[tuple[str, dict[str, 
 
 
 @contextlib.contextmanager
-def _around(poison: Poison) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+def _around(turn: _Turn, poison: Poison) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    """Set up a run.
+
+    An autotuner would compile and measure all of its configurations for each of the gate's sizes, which takes minutes
+    and shows nothing of most of them: only the one that it chooses there leaves a result. So nothing is measured, and
+    inputs take turns with the candidate's configurations. All of them are ways to compute the same, and which one will
+    run depends on the device and the sizes; inputs as they were recorded have the one that is chosen for them.
+    """
     launches: list[tuple[str, dict[str, Any]]] = []
-    with noting_launches(launches), _PoisonedEmpty(poison.fill):
+    now = turn.now if poison is CANDIDATE else 0
+    tuned = contextlib.nullcontext() if now == TUNED else first_configs(now)
+    with tuned, noting_launches(launches), _PoisonedEmpty(poison.fill):
         yield launches
 
 
@@ -171,7 +201,13 @@ def noting_launches(launches: list[tuple[str, dict[str, Any]]]) -> Iterator[None
         if not warmup:
             bound, _ = bind(self, args, kwargs)
             launches.append((self.fn.__qualname__.replace("<locals>.", ""), bound))
-        return original(self, *args, grid=grid, warmup=warmup, **kwargs)
+        before = len(launches)
+        try:
+            return original(self, *args, grid=grid, warmup=warmup, **kwargs)
+        except Exception:
+            if not warmup:  # an autotuner may go on with another configuration
+                del launches[before - 1 :]
+            raise
 
     patches.set(JITFunction, "run", run)
     try:

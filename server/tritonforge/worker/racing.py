@@ -18,6 +18,7 @@ from tritonforge.domain.launch import Call
 from tritonforge.domain.messages import Compare, CompareOnDevice, Program
 from tritonforge.worker.auditing import Again, Compared
 from tritonforge.worker.calling import Runnable, identity, seed_everything
+from tritonforge.worker.comparing import turn_of
 from tritonforge.worker.interpreter.poison import CANDIDATE, ORIGINAL, Poison
 from tritonforge.worker.loading import digest_of
 from tritonforge.worker.outcomes import flatten, same_bits
@@ -51,6 +52,7 @@ def run_again(request: Compare | CompareOnDevice, agreed: Sequence[Compared], wh
     notes: list[str] = []
     for one in chosen:
         seconds = _SECONDS / len(chosen)
+        where.choose(turn_of(request, one.index))
         try:
             got = repeat(request.candidate, one.candidate_call, where, CANDIDATE, seconds)
         except RunFailed as error:

@@ -72,7 +72,7 @@ def interpreting(take: Any) -> Iterator[None]:
 
     from tritonforge.worker.fakecuda.patches import Patches
     from tritonforge.worker.interpreter.running import OutOfTime, Run, run_interpreted, running
-    from tritonforge.worker.launching import LaunchEvent, Tuned, bind, resolve_grid, run_first_config, user_frame
+    from tritonforge.worker.launching import LaunchEvent, Tuned, bind, resolve_grid, run_in_turn, user_frame
 
     tuned = Tuned()
     run = Run(deadline=time.monotonic() + SECONDS)
@@ -92,7 +92,7 @@ def interpreting(take: Any) -> Iterator[None]:
 
     patches = Patches()
     patches.set(InterpretedFunction, "run", launch)
-    patches.set(Autotuner, "run", functools.partialmethod(run_first_config, tuned))
+    patches.set(Autotuner, "run", functools.partialmethod(run_in_turn, tuned, 0))
     try:
         with running(run):
             yield

@@ -50,6 +50,8 @@ class Where:
     left; None where nothing says in which order programs run."""
     operations: Callable[[], int] = lambda: 0
     """How many operations on blocks were interpreted so far."""
+    choose: Callable[[int], None] = lambda _turn: None
+    """Says which configuration the candidate's autotuners use from now on (`CompareOnDevice.turns`)."""
 
 
 Preparing = Callable[[Rebuilt, Any], None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import torch
@@ -11,6 +12,7 @@ from tritonforge.worker.compiled_once import share_compilations
 from tritonforge.worker.failures import JobContext, JobFailed
 from tritonforge.worker.on_device import need_gpu, typed_cuda_errors
 from tritonforge.worker.timing.measuring import measure
+from tritonforge.worker.timing.narrowing import Narrowing
 from tritonforge.worker.timing.taking import NotRun, Taken, take
 from tritonforge.worker.timing.whole import whole_calls
 
@@ -29,14 +31,15 @@ def time_programs(request: Time, context: JobContext) -> TimeResult:
     """
     need_gpu()
     share_compilations()
-    began = time.perf_counter()
+    began, narrowing = time.perf_counter(), Narrowing()
     with typed_cuda_errors():
         prepared: list[tuple[list[Taken], NotRun | None]] = []
         for i, program in enumerate(request.programs):
             message = f"Preparing program {i + 1} of {len(request.programs)}"
             context.progress(message, 0.3 * i / len(request.programs))
             try:
-                prepared.append((take(program, request), None))
+                with _tuning(request, narrowing, first=i == 0):
+                    prepared.append((take(program, request), None))
             except NotRun as error:
                 prepared.append(([], error))
                 torch.cuda.empty_cache()
@@ -46,7 +49,8 @@ def time_programs(request: Time, context: JobContext) -> TimeResult:
         measured = measure(launches, request, began, context) if launches else None
         runs = [error is None and bool(taken) for taken, error in prepared]
         sound = [program for program, does in zip(request.programs, runs, strict=True) if does]
-        times, said = whole_calls(sound, request) if request.whole and sound else ([() for _ in sound], ())
+        with _tuning(request, narrowing, first=False):  # the original chose among all by now
+            times, said = whole_calls(sound, request) if request.whole and sound else ([() for _ in sound], ())
     whole = iter(times)
     samples = iter(measured.samples if measured else ())
     return TimeResult(
@@ -62,3 +66,9 @@ def time_programs(request: Time, context: JobContext) -> TimeResult:
         (*(measured.notes if measured else ()), *said),
         measured.clock if measured else "events",
     )
+
+
+def _tuning(request: Time, narrowing: Narrowing, *, first: bool) -> contextlib.AbstractContextManager[None]:
+    if not request.narrow:
+        return contextlib.nullcontext()
+    return narrowing.noting() if first else narrowing.narrowed()

@@ -245,7 +245,7 @@ def is_tuned() -> bool:
 
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_name in {"run", "_run_first_config"} and isinstance(frame.f_locals.get("self"), Autotuner):
+        if frame.f_code.co_name in {"run", "run_in_turn"} and isinstance(frame.f_locals.get("self"), Autotuner):
             return True
         frame = frame.f_back
     return False
