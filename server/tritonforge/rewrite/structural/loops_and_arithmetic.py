@@ -6,6 +6,7 @@ from tritonforge.rewrite.structural.cache_hints import CacheHints
 from tritonforge.rewrite.structural.deferred_division import DeferredDivision
 from tritonforge.rewrite.structural.frame import Structural
 from tritonforge.rewrite.structural.hoisted_loads import HoistedLoads
+from tritonforge.rewrite.structural.loop_nest import LoopNest
 from tritonforge.rewrite.structural.loop_options import (
     FlattenedLoops,
     OneAccumulator,
@@ -25,6 +26,7 @@ LOOPS_AND_ARITHMETIC: tuple[Structural, ...] = (
     WideRandom(),
     PlainPointers(),
     UnrolledLoops(),
+    LoopNest(),
     FlattenedLoops(),
     SpecializedWarps(),
     OneAccumulator(),
