@@ -17,6 +17,7 @@ from tritonforge.rewrite.plausibility import Values
 from tritonforge.rewrite.protocol import Refusal, Task
 from tritonforge.rewrite.rules.launch_parameters import NAME, rewrite_launch
 from tritonforge.rewrite.rules.launch_values import Refused
+from tritonforge.rewrite.settable import Settable
 from tritonforge.rewrite.space import Parameter, neighbours, parameter_space, proposals
 from tritonforge.rewrite.structural import (
     REWRITES,
@@ -70,9 +71,10 @@ class RuleEngine:
             return
         # What the launches give it decides which values may be set, in whichever file they stand.
         task = dataclasses.replace(task, kernel=with_all_sites(task.kernel, task.texts))
+        settable = Settable.of(task.kernel, task.texts, task.launches[0], task.arch)
         known = {trial.candidate.edits for trial in trials}
         reasons: set[str] = set()
-        for step in self._all(task, trials):
+        for step in self._all(task, trials, settable):
             if isinstance(step, Refusal):
                 if step.reason not in reasons:
                     reasons.add(step.reason)
@@ -81,19 +83,19 @@ class RuleEngine:
                 known.add(step.edits)
                 yield step
 
-    def _all(self, task: Task, trials: Sequence[Trial]) -> Iterator[Step]:
+    def _all(self, task: Task, trials: Sequence[Trial], settable: Settable) -> Iterator[Step]:
         best = _best(trials)
         if best is not None:
             made = self.remade(task, best.rewrites)
             if made is not None:
-                yield from _refined(task, made, best)
+                yield from _refined(task, made, best, settable)
                 yield from self._on_top(task, made, best)
                 if made.candidate.rewrites:
-                    yield from self._restructured(task, made)
+                    yield from self._restructured(task, made, settable)
         start = Rewritten(Candidate("original", (), ()), task)
-        yield from _in_turn(self._restructured(task, start), _tuned(task, start))
+        yield from _in_turn(self._restructured(task, start, settable), _tuned(task, start, settable))
 
-    def _restructured(self, task: Task, made: Rewritten) -> Iterator[Step]:
+    def _restructured(self, task: Task, made: Rewritten, settable: Settable) -> Iterator[Step]:
         """Yield structural rewrites of what was made, each as it is and tuned, those for the bottleneck first."""
         done = {name for name, _ in made.candidate.rewrites}
         for rewrite in self._in_order(made.task):
@@ -114,7 +116,7 @@ class RuleEngine:
                 yield from (one.candidate for one in every)
                 # What finishes it in other ways differs in numbers alone.
                 for one in every[:2] if tuned else ():
-                    yield from (step for step in _tuned(task, one, _TUNED) if isinstance(step, Candidate))
+                    yield from (step for step in _tuned(task, one, settable, _TUNED) if isinstance(step, Candidate))
 
     def _on_top(self, task: Task, made: Rewritten, best: Candidate) -> Iterator[Candidate]:
         """Yield structural rewrites for the bottleneck with the fastest version's launch parameters, as they are."""
@@ -167,22 +169,25 @@ def _joined(task: Task, made: Rewritten, outcome: Rewritten) -> Rewritten:
     return Rewritten(together(task, (made.candidate, outcome.candidate), outcome.task), outcome.task)
 
 
-def _tuned(task: Task, made: Rewritten, limit: int | None = None) -> Iterator[Step]:
+def _tuned(task: Task, made: Rewritten, settable: Settable, limit: int | None = None) -> Iterator[Step]:
     """Yield launch parameters for what was made of `task`, in the order of the parameter space."""
     now = made.task
     launch = now.launches[0]
     bottleneck = now.bottlenecks.get(launch.id)
-    space = parameter_space(now.kernel, launch, now.findings, bottleneck, now.arch)
+    kernel = settable.shown_on(now.kernel)
+    space = parameter_space(kernel, launch, now.findings, bottleneck, now.arch)
     if not space:
         yield Refusal(f"{now.kernel.name} is already autotuned over configs that are computed.", NAME)
         return
 
     def steps(space: Sequence[Parameter]) -> Iterator[tuple[Values, Step]]:
         ordered = proposals(
-            space, now.kernel, launch, findings=now.findings, bottleneck=bottleneck, arch=now.arch, limit=limit
+            space, kernel, launch, findings=now.findings, bottleneck=bottleneck, arch=now.arch, limit=limit
         )
         yield from ((values, _with_parameters(task, made, values)) for values in ordered)
 
+    if limit is None:
+        yield from settable.refusals(space, kernel, launch, now.arch)
     refused, with_tiles = 0, 0
     for values, step in steps(space):
         yield step
@@ -200,15 +205,16 @@ def _as_it_is(parameter: Parameter) -> Parameter:
     return dataclasses.replace(parameter, values=() if current is None else (current,))
 
 
-def _refined(task: Task, made: Rewritten, best: Candidate) -> Iterator[Step]:
+def _refined(task: Task, made: Rewritten, best: Candidate, settable: Settable) -> Iterator[Step]:
     """Yield the neighbours of the fastest version's launch parameters."""
     values = _launch_values(best)
     now = made.task
     launch = now.launches[0]
-    space = parameter_space(now.kernel, launch, now.findings, now.bottlenecks.get(launch.id), now.arch)
+    kernel = settable.shown_on(now.kernel)
+    space = parameter_space(kernel, launch, now.findings, now.bottlenecks.get(launch.id), now.arch)
     if not space or not (values or made.candidate.rewrites):
         return
-    for near in neighbours(values, space, now.kernel, launch, now.arch):
+    for near in neighbours(values, space, kernel, launch, now.arch):
         step = _with_parameters(task, made, near)
         if isinstance(step, Candidate):
             yield step

@@ -109,7 +109,7 @@ class Facts:
             frozenset(fixed),
             names,
             loads,
-            dot_tiles(kernel) if kernel.dots else DotTiles(None, None, None),
+            _dots(kernel, tiles, fixed),
             _operand_bytes(tensors),
             _architecture(arch),
             spec.sms if spec else 100,
@@ -124,11 +124,16 @@ class Facts:
         return {"num_warps": 4, "num_stages": 3} | self.current | dict(values)
 
     def elements(self, values: Mapping[str, int]) -> int:
-        """Return the elements of the largest block that the tiles span: M×N of a dot, else all tiles together."""
+        """Return the elements of the largest block that the tiles span: M×N of a dot, else all tiles together.
+
+        Blocks of a dot are matrices: where it is not known which tiles are M and N, the two largest ones.
+        """
         full = self.filled(values)
         m, n, _ = self.dots
-        names = [m, n] if m is not None and n is not None else list(self.kernel.tiles)
-        return math.prod(full.get(t, 1) for t in names)
+        if m is not None and n is not None:
+            return full.get(m, 1) * full.get(n, 1)
+        extents = [full.get(t, 1) for t in self.kernel.tiles]
+        return math.prod(sorted(extents)[-2:] if self.kernel.dots else extents)
 
     def programs_with(self, values: Mapping[str, int]) -> float:
         """Return how many programs the grid would have."""
@@ -141,6 +146,14 @@ class Facts:
         for count in self.splits:
             ratio *= full[count] / self.current[count]
         return self.programs * ratio
+
+
+def _dots(kernel: Kernel, tiles: Sequence[str], fixed: Collection[str]) -> DotTiles:
+    """Return the tiles of the dot, M being the first that may be set where the source does not show it."""
+    dots = dot_tiles(kernel) if kernel.dots else DotTiles(None, None, None)
+    if kernel.dots and dots.m is None:
+        dots = dots._replace(m=next((t for t in tiles if t not in fixed and t not in dots), None))
+    return dots
 
 
 def _splits(
@@ -223,13 +236,17 @@ def why_not(values: Mapping[str, int], facts: Facts) -> str | None:
             return f"{count}={full[count]} leaves programs without a part"
     elements = facts.elements(values)
     threads = facts.limits.warp * warps
-    if elements > MAX_ELEMENTS:
+    if elements > max(MAX_ELEMENTS, facts.elements({})):  # what runs is possible
         return f"a block of {elements} elements does not fit a program's registers"
     # A dot whose extents are no tiles may be of any size.
     spans = not facts.kernel.dots or None not in facts.dots[:2]
     if spans and elements < threads and any(t not in facts.fixed for t in facts.names if t in facts.kernel.tiles):
         return f"a block of {elements} elements leaves threads of {warps} warps idle"
     return _implausible_dot(full, facts, threads) if facts.kernel.dots else None
+
+
+def _threads(facts: Facts) -> int:
+    return facts.limits.warp * facts.filled({})["num_warps"]
 
 
 def _implausible_dot(full: Mapping[str, int], facts: Facts, threads: int) -> str | None:
@@ -239,6 +256,10 @@ def _implausible_dot(full: Mapping[str, int], facts: Facts, threads: int) -> str
             return f"{name}={extent} is below {MIN_DOT}, the least of a dot"
     if m and n and m * n / threads >= facts.limits.registers_per_thread:
         return f"an accumulator of {m}×{n} takes more registers than {full['num_warps']} warps have"
+    if not (m and n):
+        each, today = facts.elements(full) / threads, facts.elements({}) / _threads(facts)
+        if each >= max(facts.limits.registers_per_thread, today + 1):
+            return f"{full['num_warps']} warps have fewer registers than its largest block has elements"
     if m and n and k:
         shared = (m + n) * k * facts.operand_bytes * max(full["num_stages"], 1)
         if shared > facts.limits.shared_per_program:

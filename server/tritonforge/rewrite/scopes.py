@@ -8,7 +8,7 @@ An attribute of a class is a variable of the class's body, which `self.BLOCK`, `
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -77,6 +77,10 @@ class Scopes:
         """Return the variable that `name` reads; None for builtins, names set nowhere and attributes of objects."""
         return self._by_read.get(name)
 
+    def set_by(self, target: ast.Name) -> Variable | None:
+        """Return the variable that an assignment to `target` sets."""
+        return self._lookup(target.id, self.scope_of(target))
+
     def _read_attributes(self) -> None:
         """Find who reads the variables of class bodies by way of the class or its objects.
 
@@ -115,6 +119,19 @@ class Scopes:
             return around if isinstance(around, ast.ClassDef) and not static and first is variable.parameter else None
         made = [n for n in self._variables if isinstance(n, ast.ClassDef) and n.name == node.id]
         return made[0] if len(made) == 1 and variable.values == [None] else None
+
+    def depends(self, node: ast.AST, variables: Collection[Variable]) -> bool:
+        """Tell whether `node` reads one of `variables`, directly or by what other variables are set to."""
+        pending, seen = [node], set[Variable]()
+        while pending and variables:
+            for inner in ast.walk(pending.pop()):
+                found = self.resolve(inner) if isinstance(inner, ast.Name | ast.Attribute) else None
+                if found in variables:
+                    return True
+                if found is not None and found not in seen:
+                    seen.add(found)
+                    pending += [value for value in found.values if isinstance(value, ast.expr)]
+        return False
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """Yield the nodes around `node`, innermost first."""
@@ -225,6 +242,10 @@ class Scopes:
             self._set(target.id, at, value)
         elif isinstance(target, ast.Starred):
             self._bind_target(target.value, at, None)
+        elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.IfExp):
+            # Each arm sets the names: a value more for everyone who asks.
+            for arm in (value.body, value.orelse):
+                self._bind_target(target, at, arm)
         elif isinstance(target, ast.Tuple | ast.List):
             parts: list[ast.expr | None] = [None] * len(target.elts)
             plain = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)

@@ -68,7 +68,7 @@ def _edits(kernel: Kernel, text: str, wanted: Mapping[str, int], launch: Launch)
     marks = {name: _FIRST_MARK + number for number, name in enumerate(wanted)}
     if any(str(mark) in text for mark in marks.values()):
         raise Refused("the file has numbers that would be mistaken")
-    marked = rewrite_launch(kernel, {kernel.file: text}, marks, launch)
+    marked = rewrite_launch(kernel, {kernel.file: text}, marks, launch, in_branches=False)
     if isinstance(marked, Refusal):
         raise Refused(marked.reason.rstrip("."))
     source = Source(kernel.file, text)

@@ -51,14 +51,17 @@ def rewrite_launch(
     wanted: Mapping[str, int],
     launch: Launch | None = None,
     treats: tuple[str, ...] = (),
+    *,
+    in_branches: bool = True,
 ) -> Candidate | Refusal:
     """Return the edits that make `kernel` run with `wanted` (constexpr or option → value), or why there are none.
 
     `launch` chooses the launch site (by file and line) and says what it runs with today. `treats` are the codes of the
-    findings that the candidate is for.
+    findings that the candidate is for. `in_branches` allows to edit what is set in the branch that the launch took, or
+    in a `min(…)` that decided: not where what is made has to hold for other launches too.
     """
     try:
-        edits = _edits(kernel, texts, wanted, launch)
+        edits = _edits(kernel, texts, wanted, launch, in_branches=in_branches)
     except Refused as refused:
         return Refusal(f"{refused}.".replace("..", "."), NAME, already=isinstance(refused, AlreadySo))
     except SyntaxError as error:
@@ -70,7 +73,7 @@ def rewrite_launch(
 
 
 def _edits(
-    kernel: Kernel, texts: Mapping[str, str], wanted: Mapping[str, int], launch: Launch | None
+    kernel: Kernel, texts: Mapping[str, str], wanted: Mapping[str, int], launch: Launch | None, *, in_branches: bool
 ) -> tuple[Edit, ...]:
     if kernel.file not in texts:
         raise Refused(f"the text of {kernel.file} is not at hand")
@@ -81,12 +84,12 @@ def _edits(
             raise Refused(f"{kernel.name} has no constexpr parameter and no option {name}")
         if value < 1:
             raise Refused(f"{name} must be at least 1")
-    plan = _Plan(kernel, texts, wanted, launch)
+    plan = _Plan(kernel, texts, wanted, launch, recorded_values(launch) if launch and in_branches else {})
     edits = plan.solve()
     if not edits:
         raise AlreadySo("nothing to change: the launch has these values already")
     chosen = [plan.launches.index(plan.sites[i]) for i in plan.chosen]
-    check_outcome(plan.source, kernel, texts, edits, chosen=chosen, wanted=wanted, running=plan.running)
+    check_outcome(plan.source, kernel, texts, edits, chosen=chosen, wanted=wanted, running=plan.running, seen=plan.seen)
     return edits
 
 
@@ -129,7 +132,12 @@ class _Join(Exception):
 
 class _Plan:
     def __init__(
-        self, kernel: Kernel, texts: Mapping[str, str], wanted: Mapping[str, int], launch: Launch | None
+        self,
+        kernel: Kernel,
+        texts: Mapping[str, str],
+        wanted: Mapping[str, int],
+        launch: Launch | None,
+        seen: Mapping[str, int],
     ) -> None:
         file = _host_file(kernel, launch)
         self.source, self.scopes = source, scopes = read(file, texts[file])
@@ -149,7 +157,11 @@ class _Plan:
         self.chosen = self._chosen(launch)
         self.running = _running(launch.config) if launch is not None else {}
         names = tuple(dict.fromkeys((*wanted, *kernel.tiles)))
-        self.values: list[dict[str, Setting]] = [{n: self.settings.of(s, n) for n in names} for s in self.sites]
+        self.seen = seen
+        recorded = [seen if i in self.chosen else {} for i in range(len(self.sites))]
+        self.values: list[dict[str, Setting]] = [
+            {n: self.settings.of(s, n, values) for n in names} for s, values in zip(self.sites, recorded, strict=True)
+        ]
         self.sharing = Sharing(self.scopes, self.launches, self.sites, self.grids)
 
     def _chosen(self, launch: Launch | None) -> tuple[int, ...]:
@@ -228,6 +240,10 @@ class _Plan:
                 raise Refused(setting.reason)
             if setting.place == "fixed" and setting.chain and setting.chain[-1].parameter is not None:
                 raise Refused(setting.reason)
+            for limit, word in ((setting.most, "most"), (setting.least, "least")):
+                if limit is not None and (value > limit if word == "most" else value < limit):
+                    assert isinstance(setting.literal, ast.expr)
+                    raise Refused(f"{name} is at {word} {limit} with these sizes (line {setting.literal.lineno})")
             out[name] = value
         return out
 
@@ -242,6 +258,8 @@ class _Plan:
                 literal = setting.literal
                 if literal is None or setting.place == "launch" or literal in detached:
                     continue
+                if setting.unsure:
+                    raise _Detach(literal, setting.unsure)
                 elsewhere = self._default_elsewhere(name) if setting.place == "kernel-default" else ""
                 if elsewhere:
                     raise _Detach(literal, f"{self._place_text(setting)} is used in {elsewhere} too")
@@ -289,6 +307,7 @@ class _Plan:
                 if setting.at_launch is None:
                     raise Refused(detached.get(setting.literal, setting.reason) if setting.literal else setting.reason)
                 draft.replacements.set(setting.at_launch, str(value))
+        self._hold(draft, site, change)
         tile_change = self._tile_change(site, change, detached)
         if not any(tile_change.changed(t) for t in tile_change.old):
             return
@@ -301,6 +320,18 @@ class _Plan:
                 if self.sharing.other_grid(replaced, site) is None and not self.sharing.in_other_launch(replaced):
                     draft.replacements.set(replaced, text)
         draft.comments.extend(update_comments(self.source, node.host, self._tiles_in_order(tile_change)))
+
+    def _hold(self, draft: _Draft, site: int, change: Mapping[str, int]) -> None:
+        """Write out at the launch what it has already, where host code would now compute something else.
+
+        `num_warps = 8 if BLOCK >= 2048 else 4` follows an edit of `BLOCK`, which was asked for with 8 warps.
+        """
+        settings = self.values[site]
+        edited = {v for name in change for v in settings[name].chain}
+        for name, value in self.wanted.items() if site in self.chosen else ():
+            at = settings[name].at_launch
+            if name not in change and at is not None and self.scopes.depends(at, edited - {*settings[name].chain}):
+                draft.replacements.set(at, str(value))
 
     def _refuse_half_detached(self, setting: Setting, detached: Mapping[ast.expr, str]) -> None:
         """Refuse to leave a variable behind on which other host code depends, or a parameter without an effect."""
@@ -353,6 +384,12 @@ class _Plan:
         edits.extend(draft.comments)
         kept = (e for e in dict.fromkeys(edits) if self.source.text[e.start : e.end] != e.text)
         return tuple(sorted(kept))
+
+
+def recorded_values(launch: Launch) -> dict[str, int]:
+    """Return the integers that a launch was seen to get: options, constexprs and other arguments."""
+    pairs = (*launch.problem.arguments, *launch.problem.constexprs, *launch.config.constexprs, *launch.config.options)
+    return {n: v.value for n, v in pairs if isinstance(v, Scalar) and type(v.value) is int}
 
 
 def _running(config: Config) -> dict[str, int]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from tritonforge.domain.kernel import Kernel, LaunchSite
+from tritonforge.rewrite.rules.branches import Branches, Ran, alternatives
 from tritonforge.rewrite.scopes import Read, Scopes, Variable, default_of
 from tritonforge.rewrite.text import Source
 
@@ -31,9 +32,11 @@ class AlreadySo(Refused):
 class Setting:
     """How one value reaches a launch.
 
-    `literal` is the integer to edit (`value` is what it says), at `place`. `at_launch` is the expression at the launch,
-    None when the launch does not give the value. `chain` lists the variables it passes through, the launch's own first.
-    `reason` says why a `fixed` value cannot be edited where it is set.
+    `literal` is the integer to edit (`value` is what it says), or the name of one in a `min(…)`, at `place`.
+    `at_launch` is the expression at the launch, None when the launch does not give the value. `chain` lists the
+    variables it passes through, the launch's own first. `reason` says why a `fixed` value cannot be edited where it is
+    set, `unsure` why another may be edited at the launch alone. `least` and `most`: beyond them an edit of `literal`
+    has no effect.
     """
 
     name: str
@@ -43,6 +46,9 @@ class Setting:
     at_launch: ast.expr | None = None
     chain: tuple[Variable, ...] = ()
     reason: str = ""
+    unsure: str = ""
+    least: int | None = None
+    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -117,20 +123,25 @@ class Settings:
         self.kernel = kernel
         self.own = source.file == kernel.file
         self.function = kernel_function(scopes, kernel) if self.own else function
+        self.branches = Branches(scopes)
 
-    def of(self, launch: LaunchNode, name: str) -> Setting:
-        """Say how the constexpr or option `name` reaches `launch`."""
-        given = self._given(launch.call, name)
+    def of(self, launch: LaunchNode, name: str, values: Mapping[str, int] | None = None) -> Setting:
+        """Say how the constexpr or option `name` reaches `launch`.
+
+        `values` are what the launch was seen to run with: they tell which branch of the host code set a value.
+        """
+        ran = self._ran(launch.call, values or {})
+        given = self._given(launch.call, name, ran)
         if isinstance(given, str):
             return Setting(name, "fixed", reason=given)
         if isinstance(given, tuple):
             variable, entry = given
-            setting = self._resolve(name, entry, entry, ())
+            setting = self._resolve(name, entry, entry, (), ran)
             # Whoever else spreads the same dict sees the edit too; and the launch itself spells no value.
             place: Place = "variable" if setting.literal is not None else "fixed"
             return replace(setting, place=place, at_launch=None, chain=(variable, *setting.chain))
         if given is not None:
-            return self._resolve(name, given, given, ())
+            return self._resolve(name, given, given, (), ran)
         autotune = self.kernel.autotune
         if autotune is not None:
             tuned = {key for config in autotune.configs for key, _ in (*config.constexprs, *config.options)}
@@ -150,13 +161,25 @@ class Settings:
 
     def entry(self, call: ast.Call, name: str) -> tuple[ast.Name, ast.expr] | None:
         """Return the dict variable that a launch spreads and its entry for `name`, where it is seen to hold one."""
-        given = self._given(call, name)
+        given = self._given(call, name, Ran())
         if not isinstance(given, tuple):
             return None
         spread = (k.value for k in call.keywords if k.arg is None and isinstance(k.value, ast.Name))
         return next(((node, given[1]) for node in spread if self.scopes.resolve(node) is given[0]), None)
 
-    def _given(self, call: ast.Call, name: str) -> ast.expr | tuple[Variable, ast.expr] | str | None:
+    def _ran(self, call: ast.Call, values: Mapping[str, int]) -> Ran:
+        """Return what a recorded launch tells of itself and of the variables that it was passed."""
+        named = [(k.arg, k.value) for k in call.keywords if k.arg is not None]
+        starred = next((i for i, a in enumerate(call.args) if isinstance(a, ast.Starred)), len(call.args))
+        named += [(p.name, call.args[p.index]) for p in self.kernel.parameters if p.index < starred]
+        variables = {}
+        for name, node in named:
+            variable = self.scopes.resolve(node) if isinstance(node, ast.Name) else None
+            if variable is not None and name in values:
+                variables[variable] = values[name]
+        return Ran(values, variables)
+
+    def _given(self, call: ast.Call, name: str, ran: Ran) -> ast.expr | tuple[Variable, ast.expr] | str | None:
         """Return what the launch passes for `name`, and the dict variable it is in; why nobody can tell; or None."""
         for keyword in call.keywords:
             if keyword.arg == name:
@@ -172,7 +195,7 @@ class Settings:
         for keyword in call.keywords:
             if keyword.arg is not None:
                 continue
-            entries = self._entries(keyword.value, name)
+            entries = self._entries(keyword.value, name, ran)
             if entries is None:
                 return hidden.format(f"**{self.source.segment(keyword.value)}")
             if name in entries:
@@ -180,28 +203,37 @@ class Settings:
                 return (variable, entries[name]) if variable is not None else entries[name]
         return None
 
-    def _entries(self, node: ast.expr, name: str) -> dict[str, ast.expr] | None:
+    def _entries(self, node: ast.expr, name: str, ran: Ran) -> dict[str, ast.expr] | None:
         """Return a dict that is written out, at the launch or in a variable, as far as it concerns `name`.
 
         None when `name` may be in it without being seen: an entry with another key, or a use of the variable other than
-        spreading it, reading an entry or setting another one.
+        spreading it, reading an entry or setting another one. Of several dicts that branches set, the one is returned
+        that the launch was seen to run with.
         """
-        if isinstance(node, ast.Name):
-            variable = self.scopes.resolve(node)
-            value = variable.single if variable else None
-            if variable is None or not isinstance(value, ast.Dict | ast.Call):
+        if not isinstance(node, ast.Name):
+            return _written(node)
+        variable = self.scopes.resolve(node)
+        if variable is None or variable.parameter is not None:
+            return None
+        if not all(self._harmless(read, name) for read in variable.reads):
+            return None
+        found = []
+        for value in variable.values:
+            for one in alternatives(value) if isinstance(value, ast.expr) else ():
+                entries = _written(one)
+                if entries is None:
+                    return None
+                found.append(entries)
+            if not isinstance(value, ast.expr):
                 return None
-            if not all(self._harmless(read, name) for read in variable.reads):
-                return None
-            node = value
-        if isinstance(node, ast.Dict):
-            keys = [k.value if isinstance(k, ast.Constant) else None for k in node.keys]
-            texts = [k for k in keys if isinstance(k, str)]
-            return dict(zip(texts, node.values, strict=True)) if len(texts) == len(keys) else None
-        if isinstance(node, ast.Call) and called_name(node) == "dict" and not node.args:
-            named = {k.arg: k.value for k in node.keywords if k.arg is not None}
-            return named if len(named) == len(node.keywords) else None
-        return None
+        if len(found) > 1:
+            found = [entries for entries in found if self._fits(entries, ran)]
+        return found[0] if len(found) == 1 else None
+
+    def _fits(self, entries: Mapping[str, ast.expr], ran: Ran) -> bool:
+        """Tell whether a launch that ran as it did may have got these entries; not where nothing was recorded."""
+        values = {key: self.branches.possible(entry, ran) for key, entry in entries.items() if key in ran.values}
+        return bool(values) and all(v is None or ran.values[key] in v for key, v in values.items())
 
     def _harmless(self, read: Read, name: str) -> bool:
         """Tell whether a use of a dict hides nothing of `name`: it is spread, an entry read, or another one set."""
@@ -214,7 +246,7 @@ class Settings:
         assert isinstance(parent, ast.Subscript)
         return key.value != name or isinstance(parent.ctx, ast.Load)
 
-    def _resolve(self, name: str, at: ast.expr, node: ast.expr, chain: tuple[Variable, ...]) -> Setting:
+    def _resolve(self, name: str, at: ast.expr, node: ast.expr, chain: tuple[Variable, ...], ran: Ran) -> Setting:
         literal = literal_in(node)
         if literal is not None:
             return Setting(name, "variable" if chain else "launch", integer(literal), literal, at, chain)
@@ -228,13 +260,110 @@ class Settings:
                 return self._of_parameter(name, at, (*chain, variable))
             value = variable.single
             if isinstance(value, ast.expr):
-                return self._resolve(name, at, value, (*chain, variable))
-            how = "imported or computed" if len(variable.values) == 1 else f"set in {len(variable.values)} places"
+                return self._resolve(name, at, value, (*chain, variable), ran)
+            places = [one for v in variable.values if isinstance(v, ast.expr) for one in alternatives(v)]
+            if name in ran.values and len(places) >= len(variable.values) > 1:
+                return self._chosen(name, at, places, (*chain, variable), ran)
+            how = self._how_given(variable)
             if isinstance(node, ast.Attribute):
                 how = self._how_set(node)
             reason = f"{name} comes from {ast.unparse(node)}, which is {how}"
             return Setting(name, "fixed", at_launch=at, chain=chain, reason=reason)
+        if name in ran.values and isinstance(node, ast.IfExp):
+            return self._chosen(name, at, list(alternatives(node)), chain, ran)
+        if name in ran.values and isinstance(node, ast.Call) and called_name(node) in {"min", "max"}:
+            return self._bounded(name, at, node, chain, ran)
+        if isinstance(node, ast.Subscript) and (entry := self._entry_of(node, ran)) is not None:
+            variable, value = entry
+            return self._resolve(name, at, value, (*chain, variable), ran)
         return Setting(name, "fixed", at_launch=at, chain=chain, reason=_why_fixed(name, node))
+
+    def _chosen(
+        self, name: str, at: ast.expr, places: Sequence[ast.expr], chain: tuple[Variable, ...], ran: Ran
+    ) -> Setting:
+        """Resolve that one of `places` which can have given the launch what it ran with."""
+        wanted = ran.values[name]
+        found = [p for p in places if self.branches.taken(p, ran, wanted)]
+        settings = [self._resolve(name, at, p, chain, ran) for p in found]
+        if len(settings) == 1:
+            one = settings[0]
+            return one if one.literal is not None else replace(one, value=wanted)
+        lines = " and ".join(dict.fromkeys(str(p.lineno) for p in found or places))
+        if not found:
+            reason = f"this launch ran with {name}={wanted}, which is set at none of the lines {lines}"
+            return Setting(name, "fixed", at_launch=at, chain=chain, reason=reason)
+        sure = [
+            s for s, p in zip(settings, found, strict=True) if s.literal and self.branches.possible(p, ran) == {wanted}
+        ]
+        unsure = (
+            f"{name}={wanted} may come from line {lines}" if " " not in lines else f"lines {lines} set {name}={wanted}"
+        )
+        if len(sure) < len(settings):
+            reasons = {s.reason for s in settings}
+            reason = reasons.pop() if len(reasons) == 1 else f"{unsure}, and nothing says which of them did"
+            return Setting(name, "fixed", wanted, at_launch=at, chain=chain, reason=reason)
+        return replace(sure[0], chain=chain, unsure=unsure)
+
+    def _bounded(self, name: str, at: ast.expr, node: ast.Call, chain: tuple[Variable, ...], ran: Ran) -> Setting:
+        """Resolve the argument of `min(…)` or `max(…)` that gave the launch its value, where that is a number.
+
+        `min(64, next_power_of_2(n))` is a tile of 64 for all but small sizes, and a number that may be set.
+        """
+        wanted, lowest = ran.values[name], called_name(node) == "min"
+        plain = isinstance(node.func, ast.Name) and self.scopes.resolve(node.func) is None and not node.keywords
+        fixed = Setting(name, "fixed", wanted, at_launch=at, chain=chain, reason=_why_fixed(name, node))
+        if not plain or any(isinstance(a, ast.Starred) for a in node.args):
+            return fixed
+        for argument in node.args:
+            mine = self.branches.possible(argument, ran)
+            others = [self.branches.possible(a, ran) for a in node.args if a is not argument]
+            known = [v for v in others if v is not None]
+            if integer(argument) is not None:
+                decides = integer(argument) == wanted
+            else:
+                beyond = all((min(v) > wanted) if lowest else (max(v) < wanted) for v in known)
+                decides = (mine is None or wanted in mine) and beyond and len(known) == len(others)
+            if not decides:
+                continue
+            setting = self._cap(name, at, argument, chain, ran)
+            if setting.literal is None:
+                return setting if lowest is False else fixed
+            limit = (min if lowest else max)((wanted, *(min(v) if lowest else max(v) for v in known)))
+            if len(known) == len(others):
+                limit = min(map(min, known)) if lowest else max(map(max, known))
+            if lowest:
+                return replace(setting, most=limit if setting.most is None else min(limit, setting.most))
+            return replace(setting, least=limit if setting.least is None else max(limit, setting.least))
+        return fixed
+
+    def _cap(self, name: str, at: ast.expr, node: ast.expr, chain: tuple[Variable, ...], ran: Ran) -> Setting:
+        """Resolve a number in a `min(…)`: a constant that others may read, too, is replaced where it is read."""
+        if isinstance(node, ast.Name) and self.branches.possible(node, ran) is not None:
+            variable = self.scopes.resolve(node)
+            if variable is not None and variable.parameter is None and len(variable.reads) > 1:
+                return Setting(name, "variable" if chain else "launch", ran.values[name], node, at, chain)
+        return self._resolve(name, at, node, chain, ran)
+
+    def _entry_of(self, node: ast.Subscript, ran: Ran) -> tuple[Variable, ast.expr] | None:
+        """Return the variable and the entry that `sizes["m"]` reads of a dict that is written out."""
+        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        if not isinstance(node.value, ast.Name) or not isinstance(key, str):
+            return None
+        entries = self._entries(node.value, key, ran)
+        variable = self.scopes.resolve(node.value)
+        return (variable, entries[key]) if variable is not None and entries and key in entries else None
+
+    def _how_given(self, variable: Variable) -> str:
+        """Say why a variable is not taken for a number."""
+        if len(variable.values) != 1:
+            return f"set in {len(variable.values)} places"
+        for node in self.scopes.nodes:
+            if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+                continue
+            names = (n for target in node.targets for n in ast.walk(target) if isinstance(n, ast.Name))
+            if any(n.id == variable.name and self.scopes.set_by(n) is variable for n in names):
+                return f"one of the results of {ast.unparse(node.value)} at line {node.lineno}"
+        return "imported or computed"
 
     def _how_set(self, node: ast.Attribute) -> str:
         """Say why an attribute is not taken for a constant."""
@@ -288,6 +417,18 @@ class Settings:
             names = names[1:]
         if name in names and names.index(name) < len(call.args):
             yield call.args[names.index(name)]
+
+
+def _written(node: ast.expr) -> dict[str, ast.expr] | None:
+    """Return the entries of a dict that is written out with all its keys."""
+    if isinstance(node, ast.Dict):
+        keys = [k.value if isinstance(k, ast.Constant) else None for k in node.keys]
+        texts = [k for k in keys if isinstance(k, str)]
+        return dict(zip(texts, node.values, strict=True)) if len(texts) == len(keys) else None
+    if isinstance(node, ast.Call) and called_name(node) == "dict" and not node.args:
+        named = {k.arg: k.value for k in node.keywords if k.arg is not None}
+        return named if len(named) == len(node.keywords) else None
+    return None
 
 
 def _why_fixed(name: str, node: ast.expr) -> str:

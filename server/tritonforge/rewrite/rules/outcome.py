@@ -23,11 +23,12 @@ def check_outcome(
     chosen: Sequence[int],
     wanted: Mapping[str, int],
     running: Mapping[str, int],
+    seen: Mapping[str, int] | None = None,
 ) -> None:
     """Apply `edits` and find `wanted` at the launches `chosen` (indexes among all launches of the file `source`).
 
     `texts` are those of all files before. `running` is what a recorded launch had: a value that the source does not
-    show may stay when it was right already.
+    show may stay when it was right already. `seen` are all integers that it got.
 
     Raises:
         Refused: the edits do not fit together, or the rules or the analysis read other values off the result.
@@ -49,9 +50,10 @@ def check_outcome(
     function = None if own.file == after.file else kernel_function(Scopes(own.tree), edited)
     settings = Settings(after, scopes, edited, function)
     launches = launches_in(scopes)
+    after_edit = {**seen, **wanted} if seen else {}
     for launch in chosen:
         for name, value in wanted.items():
-            setting = settings.of(launches[launch], name)
+            setting = settings.of(launches[launch], name, after_edit)
             if setting.place == "autotune":
                 _check_config(edited, wanted)
                 return

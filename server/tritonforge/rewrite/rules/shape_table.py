@@ -115,7 +115,7 @@ class _Table:
         self.marks = {name: _FIRST_MARK + number for number, name in enumerate(names)}
         if any(str(mark) in text for mark in self.marks.values() for text in texts.values()):
             raise Refused("the file has numbers that would be mistaken")
-        marked = rewrite_launch(kernel, texts, self.marks, self.launches[0])
+        marked = rewrite_launch(kernel, texts, self.marks, self.launches[0], in_branches=False)
         if isinstance(marked, Refusal):
             raise Refused(marked.reason.rstrip("."))
         self.constants: dict[str, str] = {}

@@ -66,7 +66,7 @@ class Sharing:
 
     def _reads(self, chain: Sequence[Variable]) -> Iterator[Read]:
         # The launch's own variable comes first; each is set from the next, and that read is the chain itself.
-        links = {id(v.single) for v in chain}
+        links = {id(value) for v in chain for value in v.values}
         for variable in chain:
             yield from (read for read in variable.reads if id(read) not in links)
 
