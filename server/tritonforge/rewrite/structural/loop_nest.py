@@ -26,6 +26,8 @@ from tritonforge.rewrite.structural.kernel_text import KernelText, code, line_of
 from tritonforge.rewrite.structural.loops import comments_of, names_in, read_first, sets
 
 _MOST_ROUNDS = 8
+_PURE = frozenset({"cdiv", "minimum", "maximum"})
+"""What may stand in a bound that is asked for again in every round."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,10 @@ def _levels(text: KernelText, outermost: cst.For) -> list[_Level]:
         if inner and (not isinstance(last, cst.For) or len(lines) != len(before)):
             raise Refused("a loop of the nest holds more than assignments and the next loop")
         stop, step = args[0] if len(args) == 1 else args[1], args[2] if len(args) == 3 else None
+        if step is not None and not (isinstance(step, cst.Name) or (integer(step) or 0) > 0):
+            raise Refused("how far a loop of the nest steps is neither a name nor a number")
+        if any(name_of(n, text.tl) not in _PURE for n in (stop, *nodes_of(stop)) if isinstance(n, cst.Call)):
+            raise Refused("where a loop of the nest ends is not known before it")
         levels.append(_Level(node, node.target.value, stop, step, lines))
         if not inner:
             return levels
@@ -126,6 +132,10 @@ def _check(text: KernelText, levels: Sequence[_Level], behind: Sequence[cst.CSTN
     inside = sets(innermost.node.body) - {innermost.variable}
     if own & inside or any(names_in(line) & inside for line in lines):
         raise Refused("an outer loop works with what the innermost one changes")
+    for place, level in enumerate(outer):
+        deeper = {one.variable for one in levels[place + 1 :]}
+        if any(names_in(line) & deeper for line in level.before):
+            raise Refused("an outer loop works with what the innermost one changes")
     if read_first(lines, {name for line in lines for name in sets(line)}):
         raise Refused("an outer loop carries something from one round to the next")
     if read_first(behind, own):
