@@ -109,7 +109,7 @@ def _split(scopes: Scopes, grid: Grid, node: ast.expr, depth: int) -> None:
         if variable in grid.variables:
             return
         grid.variables.append(variable)
-        for value in _values_at(scopes, node, variable):
+        for value in values_at(scopes, node, variable):
             if isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef):
                 grid.roots.append(value)
                 _split_function(scopes, grid, value, depth)
@@ -126,7 +126,7 @@ def _split(scopes: Scopes, grid: Grid, node: ast.expr, depth: int) -> None:
         _add(scopes, grid, 0 if not isinstance(node, ast.Call) else None, node)
 
 
-def _values_at(scopes: Scopes, read: ast.Name, variable: Variable) -> list[ast.expr | Function | None]:
+def values_at(scopes: Scopes, read: ast.Name, variable: Variable) -> list[ast.expr | Function | None]:
     """Return what a variable may be where it is read: the value set last where all are set one after the other.
 
     A host function often launches several kernels, each with a `grid` of its own under the same name.

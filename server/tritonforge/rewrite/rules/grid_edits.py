@@ -96,6 +96,9 @@ class _Reader:
                     inside = within.get(node)
                     tile = self._choose(axis, list(tiles), ast.unparse(node), inside.numerator if inside else None)
                     assert isinstance(node, ast.expr)
+                    around = self.scopes.parents.get(node)
+                    if isinstance(around, ast.Subscript) and around.value is node:
+                        raise Refused(f"the grid reads {ast.unparse(around)}, which other code shares")
                     if self.change.changed(tile):  # else the launch goes on reading the variable, too
                         self.edits.set(node, str(self.change.new[tile]))
                     linked.add(tile)

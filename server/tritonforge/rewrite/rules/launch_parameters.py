@@ -39,6 +39,7 @@ from tritonforge.rewrite.rules.launch_values import (
     node_of_site,
 )
 from tritonforge.rewrite.rules.outcome import check_outcome
+from tritonforge.rewrite.rules.own_grid import own_grid
 from tritonforge.rewrite.rules.sharing import Sharing
 from tritonforge.rewrite.scopes import Variable, read
 
@@ -312,6 +313,12 @@ class _Plan:
         if not any(tile_change.changed(t) for t in tile_change.old):
             return
         edits = grid_edits(self.settings, node, self.grids[site], tile_change)
+        if any(self._is_of_another_kernel(replaced, site) for replaced in edits.replacements):
+            assert node.grid is not None
+            self._refuse_same_counts(node, edits, tile_change)
+            own = own_grid(self.source, self.sharing, node, self.grids[site], edits.replacements)
+            draft.replacements.set(node.grid, own)
+            return
         for replaced, text in edits.replacements.items():
             self._check_shared(replaced, site, changes)
             draft.replacements.set(replaced, text)
@@ -357,20 +364,28 @@ class _Plan:
                         dropped.add(variable)
         return TileChange(old, new, by_variable, frozenset(dropped))
 
+    def _is_of_another_kernel(self, node: ast.expr, site: int) -> bool:
+        other = self.sharing.other_grid(node, site)
+        return other is not None and other not in self.sites
+
+    def _refuse_same_counts(self, node: LaunchNode, edits: GridEdits, change: TileChange) -> None:
+        """Refuse a grid of its own where something is sized as the shared one is: whose it is cannot be told."""
+        same = same_divisions(node.host, edits, change).replacements if node.host is not None else {}
+        rest = [n for n in same if self.sharing.other_grid(n, -1) is None and not self.sharing.in_other_launch(n)]
+        if rest:
+            raise Refused(
+                f"the grid is shared with another kernel's launch, and line {rest[0].lineno} counts what it counts"
+            )
+
     def _check_shared(self, node: ast.expr, site: int, changes: Mapping[int, Mapping[str, int]]) -> None:
         other = self.sharing.other_grid(node, site)
         if other is None:
             return
-        if other in self.sites:
-            index = self.sites.index(other)
-            if any(
-                self.values[index][n].value != self.values[site][n].value for n in changes[site] if n not in OPTIONS
-            ):
-                raise Refused(f"the launch at line {other.call.lineno} shares this grid and has other values")
-            if index not in changes:
-                raise _Join(index)
-            return
-        raise Refused(f"the grid is shared with another kernel's launch at line {other.call.lineno}")
+        index = self.sites.index(other)
+        if any(self.values[index][n].value != self.values[site][n].value for n in changes[site] if n not in OPTIONS):
+            raise Refused(f"the launch at line {other.call.lineno} shares this grid and has other values")
+        if index not in changes:
+            raise _Join(index)
 
     def _tiles_in_order(self, change: TileChange) -> list[tuple[int, int]]:
         placed = [t for _, tiles in sorted(self.kernel.program_axes) for t in tiles]

@@ -212,23 +212,21 @@ class Settings:
         """
         if not isinstance(node, ast.Name):
             return _written(node)
-        variable = self.scopes.resolve(node)
-        if variable is None or variable.parameter is not None:
-            return None
-        if not all(self._harmless(read, name) for read in variable.reads):
-            return None
-        found = []
-        for value in variable.values:
-            for one in alternatives(value) if isinstance(value, ast.expr) else ():
-                entries = _written(one)
-                if entries is None:
-                    return None
-                found.append(entries)
-            if not isinstance(value, ast.expr):
-                return None
+        found = self._dicts(node, name)
         if len(found) > 1:
             found = [entries for entries in found if self._fits(entries, ran)]
         return found[0] if len(found) == 1 else None
+
+    def _dicts(self, node: ast.Name, name: str) -> list[dict[str, ast.expr]]:
+        """Return the dicts that a variable may be, one for each branch; none where `name` may be hidden in it."""
+        variable = self.scopes.resolve(node)
+        if variable is None or variable.parameter is not None:
+            return []
+        if not all(self._harmless(read, name) for read in variable.reads):
+            return []
+        values = [one for v in variable.values if isinstance(v, ast.expr) for one in alternatives(v)]
+        found = [entries for entries in map(_written, values) if entries is not None]
+        return found if len(found) == len(values) >= len(variable.values) else []
 
     def _fits(self, entries: Mapping[str, ast.expr], ran: Ran) -> bool:
         """Tell whether a launch that ran as it did may have got these entries; not where nothing was recorded."""
@@ -273,9 +271,12 @@ class Settings:
             return self._chosen(name, at, list(alternatives(node)), chain, ran)
         if name in ran.values and isinstance(node, ast.Call) and called_name(node) in {"min", "max"}:
             return self._bounded(name, at, node, chain, ran)
-        if isinstance(node, ast.Subscript) and (entry := self._entry_of(node, ran)) is not None:
-            variable, value = entry
-            return self._resolve(name, at, value, (*chain, variable), ran)
+        if isinstance(node, ast.Subscript) and (entry := self._entry_of(node)) is not None:
+            variable, entries = entry
+            if len(entries) == 1:
+                return self._resolve(name, at, entries[0], (*chain, variable), ran)
+            if name in ran.values:
+                return self._chosen(name, at, entries, (*chain, variable), ran)
         return Setting(name, "fixed", at_launch=at, chain=chain, reason=_why_fixed(name, node))
 
     def _chosen(
@@ -293,7 +294,9 @@ class Settings:
             reason = f"this launch ran with {name}={wanted}, which is set at none of the lines {lines}"
             return Setting(name, "fixed", at_launch=at, chain=chain, reason=reason)
         sure = [
-            s for s, p in zip(settings, found, strict=True) if s.literal and self.branches.possible(p, ran) == {wanted}
+            s
+            for s, p in zip(settings, found, strict=True)
+            if s.literal and self.branches.possible(p, ran) == frozenset([wanted])
         ]
         unsure = (
             f"{name}={wanted} may come from line {lines}" if " " not in lines else f"lines {lines} set {name}={wanted}"
@@ -344,14 +347,14 @@ class Settings:
                 return Setting(name, "variable" if chain else "launch", ran.values[name], node, at, chain)
         return self._resolve(name, at, node, chain, ran)
 
-    def _entry_of(self, node: ast.Subscript, ran: Ran) -> tuple[Variable, ast.expr] | None:
-        """Return the variable and the entry that `sizes["m"]` reads of a dict that is written out."""
+    def _entry_of(self, node: ast.Subscript) -> tuple[Variable, list[ast.expr]] | None:
+        """Return the variable and the entries, one for each branch, that `sizes["m"]` reads of dicts written out."""
         key = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if not isinstance(node.value, ast.Name) or not isinstance(key, str):
             return None
-        entries = self._entries(node.value, key, ran)
-        variable = self.scopes.resolve(node.value)
-        return (variable, entries[key]) if variable is not None and entries and key in entries else None
+        variable, dicts = self.scopes.resolve(node.value), self._dicts(node.value, key)
+        entries = [one[key] for one in dicts if key in one]
+        return (variable, entries) if variable is not None and entries and len(entries) == len(dicts) else None
 
     def _how_given(self, variable: Variable) -> str:
         """Say why a variable is not taken for a number."""

@@ -1,0 +1,25 @@
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, x + y, mask=mask)
+
+
+def large_memory():
+    return True
+
+
+def add(x, y):
+    out = torch.empty_like(x)
+    n = out.numel()
+    sizes = {"block": 1024, "warps": 4} if large_memory() else {"block": 64, "warps": 4}
+    grid = (triton.cdiv(n, sizes["block"]),)
+    add_kernel[grid](x, y, out, n, BLOCK=sizes["block"], num_warps=sizes["warps"])
+    return out
