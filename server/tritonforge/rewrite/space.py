@@ -135,7 +135,7 @@ def _ordered(facts: Facts, kind: BottleneckClass) -> Iterator[Values]:
     if kind in {"latency", "dram-bandwidth", "at-roofline", "launch-bound"}:
         everything = [*options, *tiles]
     elif kind in {"register-spill", "low-occupancy"}:
-        everything = sorted([*options, *tiles], key=lambda v: _pressure_distance(v, facts))
+        everything = sorted([*_near(facts), *options, *tiles], key=lambda v: _pressure_distance(v, facts))
     elif kind == "grid-too-small":
         everything = [*sorted(tiles, key=facts.elements), *options]
     elif kind in {"tile-too-small", "block-too-small"}:
@@ -186,6 +186,21 @@ def _dot_values(facts: Facts) -> list[Values]:
         tile = _complete(facts, {m: shape.m, n: shape.n, k: deep}, shape.warps, shape.stages)
         out += [tile | parts for parts in _parts(facts, tile)]
     return out
+
+
+def _near(facts: Facts) -> list[Values]:
+    """Return half and twice of each tile of a dot whose extents are not known, with today's warps and twice as many."""
+    if not facts.kernel.dots or None not in facts.dots[:2]:
+        return []
+    now = facts.filled({})
+    free = [t for t in facts.names if t in facts.kernel.tiles and t not in facts.fixed]
+    return [
+        _complete(facts, {tile: to}, warps, now["num_stages"])
+        for warps in (now["num_warps"], now["num_warps"] * 2)
+        for tile in free
+        for to in (now[tile] // 2, now[tile] * 2)
+        if to
+    ]
 
 
 def _parts(facts: Facts, tile: Values) -> list[Values]:

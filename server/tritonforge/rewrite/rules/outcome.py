@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from tritonforge.analysis import analyze
+from tritonforge.analysis.memo import Memo
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.source import Edit, apply_edits
 from tritonforge.rewrite.elsewhere import with_all_sites
@@ -37,11 +39,12 @@ def check_outcome(
     try:
         for file in {edit.file for edit in edits}:
             now[file] = apply_edits(texts[file], tuple(e for e in edits if e.file == file))
-        after, own = Source(source.file, now[source.file]), Source(kernel.file, now[kernel.file])
+        after = Source(source.file, now[source.file])
+        own = after if kernel.file == source.file else Source(kernel.file, now[kernel.file])
     except (ValueError, SyntaxError) as error:
         raise Refused(f"the edits do not fit together ({error})") from error
     same = [k for k in _kernels(kernel.file, texts[kernel.file]) if k.name == kernel.name]
-    found = [k for k in analyze(own.text, kernel.file).kernels if k.name == kernel.name]
+    found = [k for k in _analysed(own.text, kernel.file) if k.name == kernel.name]
     index = next((i for i, k in enumerate(same) if k.range == kernel.range), None)
     if index is None or len(found) != len(same):
         raise Refused(f"{kernel.file} has changed since it was analysed")
@@ -61,6 +64,18 @@ def check_outcome(
             right = setting.value == value or kept
             if not right or not _analysis_agrees(after, edited, launches[launch], name, value):
                 raise Refused(f"after the edit {name} would still not be {value}")
+
+
+def _analysed(text: str, file: str) -> tuple[Kernel, ...]:
+    """Return the kernels of an edited text; what an edit left as it was is taken over from the text before it."""
+    memo = getattr(_own, "memo", None)
+    if memo is None:
+        memo = _own.memo = Memo()
+    return analyze(text, file, memo).kernels
+
+
+_own = threading.local()
+"""Holds the memo of a thread: two must not use one at a time."""
 
 
 @lru_cache(maxsize=4)
