@@ -254,6 +254,7 @@ def test_stacked_decorators_are_listed_outermost_first_as_written():
         ("CONFIGS + [triton.Config({'B': 8}, num_warps=1)]", [("16", "1"), ("8", "1")]),
         ("make_configs()", []),
         ("[c for c in make_configs() if ok(c)]", []),
+        ("[make_config() if NEW else triton.Config({'B': 8})]", []),
     ],
 )
 def test_autotune_configs_are_read_as_far_as_they_are_written_out(configs, expected):
@@ -269,4 +270,36 @@ def k(p, q, n, B: tl.constexpr):
     (kernel,) = analyze(source, "f.py").kernels
     tune = kernel.autotune
     assert [(dict(c.constexprs)["B"], dict(c.options)["num_warps"]) for c in tune.configs] == expected
+    assert not tune.varies
     assert (tune.key, tune.reset_to_zero, tune.restore_value) == (("n",), ("p",), ("q",))
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        ("CONFIGS if NEW else [triton.Config({'B': 8}, num_warps=1)]", [("16", "1"), ("8", "1")]),
+        ("[triton.Config({'B': b}, num_warps=w) for b in BLOCKS for w in (2,)]", [("32", "2"), ("64", "2")]),
+        ("[triton.Config({'B': 64}, num_warps=w) for w in ([4, 8] if NEW else [2, 4])]", [("64", w) for w in "482"]),
+        ("[triton.Config({'B': b}, num_warps=1) for b in (8, 16) if fits(b)]", [("8", "1"), ("16", "1")]),
+        ("CONFIGS + make_configs() if NEW else CONFIGS", []),
+    ],
+)
+def test_of_configs_that_conditions_choose_all_are_read_that_there_may_be(configs, expected):
+    source = f"""
+import triton
+import triton.language as tl
+from devices import NEW, fits
+CONFIGS = [triton.Config({{'B': 16}}, num_warps=1)]
+if NEW:
+    BLOCKS = [32, 64]
+else:
+    BLOCKS = [32]
+@triton.autotune(configs={configs}, key=['n'])
+@triton.jit
+def k(p, q, n, B: tl.constexpr):
+    tl.store(p + tl.arange(0, B), tl.load(q))
+"""
+    (kernel,) = analyze(source, "f.py").kernels
+    found = [(dict(c.constexprs)["B"], dict(c.options)["num_warps"]) for c in kernel.autotune.configs]
+    assert found == expected
+    assert kernel.autotune.varies is bool(expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
 from collections.abc import Mapping
 
 from tritonforge.analysis.discovery import JitFunction
@@ -28,9 +29,11 @@ def read_autotune(kernel: JitFunction, text: SourceText) -> Autotune | None:
         key = given.get("key", call.args[1] if len(call.args) > 1 else None)
         if path != "triton.autotune" and configs is None:
             continue
+        reading = _Reading()
+        read = tuple(reading.configs(configs, scope, _DEPTH) or ()) if configs is not None else ()
         return Autotune(
             range=text.range(decorator),
-            configs=tuple(_configs(configs, scope, _DEPTH) or ()) if configs is not None else (),
+            configs=tuple(dict.fromkeys(read)) if reading.varies else read,
             key=_strings(key, scope),
             reset_to_zero=_strings(given.get("reset_to_zero"), scope),
             restore_value=_strings(given.get("restore_value"), scope),
@@ -39,6 +42,7 @@ def read_autotune(kernel: JitFunction, text: SourceText) -> Autotune | None:
                 given.get(name) is not None and not _strings(given[name], scope)
                 for name in ("reset_to_zero", "restore_value")
             ),
+            varies=reading.varies and bool(read),
         )
     return None
 
@@ -116,53 +120,85 @@ def _entries(node: ast.expr, scope: Scope) -> list[tuple[str, ast.expr]] | None:
     return None
 
 
-def _configs(node: ast.expr, scope: Scope, depth: int) -> list[ConfigEntry] | None:
-    """Return the configs that an expression lists; None when it computes them."""
-    if depth == 0:
-        return None
-    node, scope = follow(node, scope)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = _configs(node.left, scope, depth - 1), _configs(node.right, scope, depth - 1)
-        return None if left is None or right is None else left + right
-    if isinstance(node, (ast.List, ast.Tuple)):
-        listed: list[ConfigEntry] = []
-        for item in node.elts:
-            if isinstance(item, ast.Starred):
-                more = _configs(item.value, scope, depth - 1)
-            else:
-                more = _one_config(item, scope, {})
-            if more is None:
+class _Reading:
+    """Reads a list of configs. `varies` once a condition decides what is in it: then all counts that there may be."""
+
+    def __init__(self) -> None:
+        self.varies = False
+
+    def configs(self, node: ast.expr, scope: Scope, depth: int) -> list[ConfigEntry] | None:
+        """Return the configs that an expression lists; None when it computes them."""
+        if depth == 0:
+            return None
+        found: list[ConfigEntry] = []
+        for one, where in self._alternatives(node, scope):
+            listed = self._listed(one, where, depth)
+            if listed is None:
                 return None
-            listed += more
-        return listed
-    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
-        return _comprehension(node, scope)
-    return None
+            found += listed
+        return found
 
+    def _alternatives(self, node: ast.expr, scope: Scope) -> list[tuple[ast.expr, Scope]]:
+        """Return what an expression may be: of a condition both, of a name whatever is assigned to it, itself else."""
+        node, scope = follow(node, scope)
+        parts: list[tuple[ast.expr, Scope]] = []
+        if isinstance(node, ast.IfExp):
+            parts = [(node.body, scope), (node.orelse, scope)]
+        elif isinstance(node, ast.Name) and (found := scope.lookup(node.id)) is not None:
+            values = [b.value for b in found[1] if b.kind == "assign" and not (b.element or b.augmented)]
+            if len(values) == len(found[1]) > 1:
+                parts = [(value, found[0]) for value in values if value is not None]
+        if not parts:
+            return [(node, scope)]
+        self.varies = True
+        return [follow(*part) for part in parts]
 
-def _comprehension(node: ast.ListComp | ast.GeneratorExp, scope: Scope) -> list[ConfigEntry] | None:
-    names: list[str] = []
-    choices: list[list[ast.expr]] = []
-    for generator in node.generators:
-        if generator.ifs or not isinstance(generator.target, ast.Name):
-            return None
-        values = _literals(generator.iter, scope)
-        if values is None:
-            return None
-        names.append(generator.target.id)
-        choices.append(values)
-    total = 1
-    for values in choices:
-        total *= len(values)
-    if total > _MOST_CONFIGS:
+    def _listed(self, node: ast.expr, scope: Scope, depth: int) -> list[ConfigEntry] | None:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            left, right = self.configs(node.left, scope, depth - 1), self.configs(node.right, scope, depth - 1)
+            return None if left is None or right is None else left + right
+        if isinstance(node, (ast.List, ast.Tuple)):
+            listed: list[ConfigEntry] = []
+            for item in node.elts:
+                if isinstance(item, ast.Starred):
+                    more = self.configs(item.value, scope, depth - 1)
+                else:
+                    more = _one_config(item, scope, {})
+                if more is None:
+                    return None
+                listed += more
+            return listed
+        if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+            return self._comprehension(node, scope)
         return None
-    configs: list[ConfigEntry] = []
-    for combination in itertools.product(*choices):
-        one = _one_config(node.elt, scope, dict(zip(names, combination, strict=True)))
-        if one is None:
+
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp, scope: Scope) -> list[ConfigEntry] | None:
+        names: list[str] = []
+        choices: list[list[ast.expr]] = []
+        for generator in node.generators:
+            values = self._literals(generator.iter, scope)
+            if values is None or not isinstance(generator.target, ast.Name):
+                return None
+            self.varies |= bool(generator.ifs)
+            names.append(generator.target.id)
+            choices.append(values)
+        if math.prod(map(len, choices)) > _MOST_CONFIGS:
             return None
-        configs += one
-    return configs
+        configs: list[ConfigEntry] = []
+        for combination in itertools.product(*choices):
+            one = _one_config(node.elt, scope, dict(zip(names, combination, strict=True)))
+            if one is None:
+                return None
+            configs += one
+        return configs
+
+    def _literals(self, node: ast.expr, scope: Scope) -> list[ast.expr] | None:
+        """Return the literals that a loop goes through, of several lists that it may be each literal once."""
+        parts = [_literals(one, where) for one, where in self._alternatives(node, scope)]
+        values = [value for part in parts for value in part or ()]
+        if any(part is None for part in parts):
+            return None
+        return values if len(parts) == 1 else list({ast.unparse(value): value for value in values}.values())
 
 
 def _literals(node: ast.expr, scope: Scope) -> list[ast.expr] | None:

@@ -165,7 +165,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True)
 class Autotune:
-    """`@triton.autotune`: `configs` is empty when they are computed (a comprehension, a helper, a variable)."""
+    """`@triton.autotune`: `configs` is empty when they are computed by more than comprehensions, sums and conditions."""
 
     range: Range
     configs: tuple[ConfigEntry, ...]
@@ -176,6 +176,8 @@ class Autotune:
     """Whether a hook runs before or after configurations, which may restore what they change."""
     computed: bool = False
     """Whether what is restored is computed, so that its names are not known."""
+    varies: bool = False
+    """Whether conditions decide which of `configs` there are: of the device, say. It then has all that there may be."""
 
 
 @dataclass(frozen=True)

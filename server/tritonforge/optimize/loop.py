@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tritonforge.diagnosis.assessment import Yardstick, ranked, require_launches
+from tritonforge.diagnosis.assessment import Assessed, Yardstick, ranked, require_launches
 from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.errors import UsageError
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
+from tritonforge.jobs.together import all_of
 from tritonforge.optimize.confirming import confirm_best, explained, leave_unchecked, reserve
 from tritonforge.optimize.endings import BUDGET_SPENT, ENOUGH_ROUNDS, INTERRUPTED, OVER, ROOFLINE
 from tritonforge.optimize.exploring import explore, overtaken
@@ -235,23 +236,35 @@ async def time_original(search: Search) -> str:
 
 
 async def _best_config(search: Search) -> None:
-    """Judge a tuned original by the config of its list that is predicted to be fastest: its autotuner would find it."""
+    """Judge a tuned original by the config of its list that is predicted to be fastest: its autotuner would find it.
+
+    Of a long list as many are compiled as there may be, spread over it: configs beside each other differ in little.
+    """
     subject, original = search.subject, search.original
     tuner = subject.kernel.autotune
-    for index in range(1, min(len(tuner.configs), MOST_CONFIGS) if tuner is not None else 0):
+    last = len(tuner.configs) - 1 if tuner is not None else 0
+    fewer = min(last, MOST_CONFIGS - 1)
+    lanes = asyncio.Semaphore(max(1, search.session.worker.hello.lanes))
+
+    async def rival(index: int) -> tuple[int, tuple[Assessed, ...]] | None:
         text = config_first(subject.kernel, subject.text, index)
         kernel = search.kernel_in(text) if text is not None else None
         if text is None or kernel is None:
-            return
-        search.say("assess", f"compiling config {index + 1} of {subject.kernel.name}")
-        try:
-            assessed = await search.within(search.assess(subject.program(text), kernel))
-        except JobError:
-            continue
-        except BudgetSpent:
-            return
-        rival = Attempt(original.candidate, subject.text, assessed)
-        if rival.compile_error is None and rival.time_us(measured=False) < original.time_us(measured=False):
+            return None
+        async with lanes:
+            search.say("assess", f"compiling config {index + 1} of {subject.kernel.name}")
+            try:
+                return index, await search.assess(subject.program(text), kernel)
+            except JobError:
+                return None
+
+    try:
+        found = await search.within(all_of(rival(round(last * at / fewer)) for at in range(1, fewer + 1)))
+    except BudgetSpent:
+        return
+    for index, assessed in (one for one in found if one is not None):
+        other = Attempt(original.candidate, subject.text, assessed)
+        if other.compile_error is None and other.time_us(measured=False) < original.time_us(measured=False):
             original.assessed, search.config = assessed, index
     if search.config and tuner is not None:
         search.note(f"The original is judged by the best of its configs as predicted, number {search.config + 1}.")

@@ -28,7 +28,7 @@ def _look(case: Case) -> Iterable[Observation]:
         provenance="source",
         evidence=evidence(
             *((one.what.replace("-", "_"), "; ".join(one.names) or one.configs, "1", "source") for one in seen),
-            ("configs", len(tuner.configs) or None, "1", "source"),
+            ("configs", None if tuner.varies else len(tuner.configs) or None, "1", "source"),
             ("compile_time", compile_ms or None, "ms", "measured"),
         ),
     )

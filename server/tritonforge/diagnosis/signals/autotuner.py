@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
@@ -31,6 +32,8 @@ def thrash(case: Case) -> tuple[Thrash, ...]:
     kernel, tuner = case.kernel, case.kernel.autotune
     if tuner is None:
         return ()
+    if tuner.varies:  # what is listed may not all be there
+        tuner = dataclasses.replace(tuner, configs=())
     count = len(tuner.configs)
     found = []
     changing = tuple(name for name in tuner.key if _changes(kernel, name))

@@ -196,11 +196,11 @@ class _Plan:
     def _check_repeatable(self) -> None:
         """Refuse a second config where runs add up: with one config alone, an autotuner runs a kernel only once."""
         tuner = self.kernel.autotune
-        if tuner is None or len(tuner.configs) != 1:
+        if tuner is None or (len(tuner.configs) != 1 and not tuner.varies):
             return
         two = dataclasses.replace(tuner, configs=tuner.configs * 2)
         seen = accumulating(Case(dataclasses.replace(self.kernel, autotune=two)))
-        if seen or self.kernel.reaches is None:
+        if seen or (self.kernel.reaches is None and not tuner.varies):
             what = f" and it adds to {seen[0].pointer}" if seen else ""
             raise Refused(f"already autotuned: with two configs the kernel would be run many times to choose{what}")
 
