@@ -81,6 +81,21 @@ CALL = f"""
 {cast("%v", "f32", "bf16", "%n") + cast("%n", "bf16", "f32", "%w") + op("arith.mulf", "%w", "%q")}
     tt.return %q : tensor<32x32xf32> loc(#loc)"""
 
+WIDE = HALVES + cast("%a0", "f16", "f32", "%aw") + cast("%b0", "f16", "f32", "%bw")
+MIXED = load("a") + load("o", "bf16") + cast("%o0", "bf16", "f32", "%ow")
+PARTS = (
+    MIXED
+    + cast("%a0", "f32", "bf16", "%high")
+    + cast("%high", "bf16", "f32", "%high_wide")
+    + "\n    %rest = arith.subf %a0, %high_wide : tensor<32x32xf32> loc(#loc)"
+    + cast("%rest", "f32", "bf16", "%middle")
+    + cast("%middle", "bf16", "f32", "%middle_wide")
+    + "\n    %last = arith.subf %rest, %middle_wide : tensor<32x32xf32> loc(#loc)"
+    + cast("%last", "f32", "bf16", "%low")
+    + "".join(dot(part, "%o0", element="bf16") for part in ("%high", "%middle", "%low"))
+)
+"""A product of fp32 and bf16, the former in parts of 8 bits."""
+
 LOWER = {
     "tf32 for fp32": (of(IEEE), of(TF32), "the candidate multiplies in tf32 (line 7) where the original uses ieee fp32"),
     "tf32 for three products of it": (
@@ -168,6 +183,30 @@ LOWER = {
         of(LOADS + op("tt.precise_divf", "%a0")), of(LOADS + op("arith.divf", "%a0")), "divides approximately"
     ),
     "one launch of two": (of(IEEE, LOADS + op("arith.mulf", "%a0")), of(LOADS + op("arith.mulf", "%a0"), TF32), "tf32"),
+    "halves that were rounded for a product of what was loaded": (
+        of(WIDE + dot("%aw", "%bw"), element="f16"),
+        of(WIDE + op("arith.mulf", "%aw") + cast("%r", "f32", "f16", "%rh") + dot("%rh", element="f16"), element="f16"),
+        "multiplies in fp16 (line 7) where the original uses ieee fp32",
+    ),
+    "a sum that a dot of halves carries in fp16": (
+        of(WIDE + dot("%aw", "%bw"), element="f16"), of(HALVES + dot(element="f16", result="f16"), element="f16"),
+        "accumulates in fp16",
+    ),
+    "two parts of three": (
+        of(MIXED + dot("%a0", "%ow"), element="bf16"),
+        of(PARTS.replace("tt.dot %low", "tt.dot %middle"), element="bf16"),
+        "multiplies in bf16",
+    ),
+    "a part that another factor is multiplied by": (
+        of(MIXED + dot("%a0", "%ow"), element="bf16"),
+        of(load("b", "bf16") + PARTS.replace("%low, %o0", "%low, %b0"), element="bf16"),
+        "multiplies in bf16",
+    ),
+    "parts in fp16, which lacks the range": (
+        of(MIXED.replace("bf16", "f16") + dot("%a0", "%ow"), element="f16"),
+        of(PARTS.replace("bf16", "f16"), element="f16"),
+        "multiplies in fp16",
+    ),
 }  # fmt: skip
 
 ONLINE = (
@@ -219,6 +258,18 @@ NOT_LOWER = {
     ),
     "a sum for a product with ones": (of(IEEE), of(LOADS + reduce("%a0"))),
     "nothing that floats": (of(LOADS), of(LOADS + "\n    %i = arith.addi %x, %x : tensor<32xi32>")),
+    "halves as they were loaded, whose products fp32 holds": (
+        of(WIDE + dot("%aw", "%bw"), element="f16"), of(HALVES + dot(element="f16"), element="f16")
+    ),
+    "products of halves that were summed in fp32": (
+        of(WIDE + "\n    %r = arith.mulf %aw, %bw : tensor<32x32xf32> loc(#loc)" + reduce("%r"), element="f16"),
+        of(HALVES + dot(element="f16"), element="f16"),
+    ),
+    "tf32 of halves, which it holds": (
+        of(WIDE + dot("%aw", "%bw"), element="f16"),
+        of(WIDE + dot("%aw", "%bw", attributes=", inputPrecision = tf32"), element="f16"),
+    ),
+    "an fp32 factor in three parts": (of(MIXED + dot("%a0", "%ow"), element="bf16"), of(PARTS, element="bf16")),
 }  # fmt: skip
 
 
@@ -237,12 +288,12 @@ def test_another_way_of_computing_is_not_lower_precision(name):
 
 
 def test_a_product_is_compared_with_the_product_of_the_same_operands():
-    loads = HALVES + load("o", "f16")
-    ieee = cast("%a0", "f16", "f32", "%aw") + cast("%b0", "f16", "f32", "%bw") + dot("%aw", "%bw")
-    mixed = loads + ieee + dot("%a0", "%o0", element="f16").replace("%d", "%e")
+    loads = LOADS + load("o")
+    other = cast("%a0", "f32", "f16", "%ah") + cast("%o0", "f32", "f16", "%oh")
+    mixed = loads + dot() + other + dot("%ah", "%oh", element="f16").replace("%d", "%e")
     lower = mixed.replace("%z : tensor<32x32xf32>", "%z, inputPrecision = tf32 : tensor<32x32xf32>")
     assert mixed != lower
-    assert "tf32" in lower_precision(of(mixed, element="f16"), of(lower, element="f16"))
+    assert "tf32" in lower_precision(of(mixed), of(lower))
 
 
 def test_text_that_is_no_module_has_no_attributes():

@@ -24,6 +24,7 @@ from tritonforge.compilation.dataflow import (
 )
 from tritonforge.compilation.locations import read_locations
 from tritonforge.domain.messages import CompiledLaunch
+from tritonforge.verify.exact_products import EXACT_IN_FP32, NARROWING, are_exact, format_held, is_in_parts, is_rest
 from tritonforge.verify.formats import Format, format_of, lowers, lowest, multiplied_in
 
 _MOVING = (
@@ -35,7 +36,6 @@ _EXACT = frozenset(_MOVING.split()) | {MERGE}
 """What moves, chooses or converts values; of these only a narrowing conversion rounds."""
 _ROUNDING = "arith.addf arith.subf arith.mulf arith.divf arith.remf tt.precise_divf tt.precise_sqrt"
 _INEXACT = frozenset(_ROUNDING.split())
-_NARROWING = frozenset(["arith.truncf", "tt.fp_to_fp"])
 _DIVISIONS = {"arith.divf": "tt.precise_divf", "math.sqrt": "tt.precise_sqrt"}
 _SAID = {"arith.divf": "divides", "math.sqrt": "takes a square root"}
 
@@ -51,12 +51,16 @@ Role = tuple[frozenset[str], ...]
 
 @dataclass(frozen=True)
 class Use:
-    """One place where precision matters: `kind` says what for, `role` which parameters' elements meet there."""
+    """One place where precision matters: `kind` says what for, `role` which parameters' elements meet there.
+
+    `exact`: nothing is rounded to `format` there, and products are held by fp32 as they are.
+    """
 
     kind: str
     role: Role
     format: Format
     line: int | None = None
+    exact: bool = False
 
 
 @dataclass
@@ -96,7 +100,8 @@ def lower_precision(original: Attributes, candidate: Attributes) -> str:
     """
     for use in candidate.uses:
         rivals = _rivals(use, original.uses)
-        if rivals and all(lowers(use.format, other) for other in rivals):
+        worth = EXACT_IN_FP32 if use.exact else use.format
+        if rivals and all(lowers(worth, other) for other in rivals):
             return _sentence(use, lowest(rivals))
     for name, line in candidate.approximate.items():
         if name not in original.approximate:
@@ -149,7 +154,7 @@ def _note(node: Node, line: int | None, found: Attributes) -> None:
         # What is stored where the original stores too is an output: its type is compared with the results.
         if len(node.operands) > 1 and (format_ := format_of(node.operands[1].element)):
             found.uses.append(Use("stores", (pointers(node.operands[0]),), format_, line))
-    elif node.name in _NARROWING:
+    elif node.name in NARROWING:
         _note_narrowing(node, line, found)
     elif node.name in _FITTING:
         if name := _squeezed(node):
@@ -173,15 +178,24 @@ def _note_dot(node: Node, line: int | None, found: Attributes) -> None:
     scaled = node.name == "tt.dot_scaled"
     a, b = node.operands[0], node.operands[2 if scaled and len(node.operands) > 4 else 1]
     role: Role = (loaded_from(a), loaded_from(b))
-    found.uses += [Use("multiplies in", role, format_, line) for format_ in formats]
     result = format_of(node.element)
+    held: list[Format | None] = []
+    sides: list[Use] = []
+    for place, (side, operand) in enumerate((("left", a), ("right", b))):
+        reached = list(upstream(operand, _is_exact))
+        rounded = [format_ for one in reached if (format_ := _rounded_to(one))]
+        if rounded and not scaled and is_in_parts(node, place):
+            rounded = []
+            held.append(format_of(operand.element))
+        else:
+            held.append(None if rounded else format_held([one for one in reached if not _is_exact(one)]))
+        kind = f"rounds the {side} operand of a product to"
+        sides += [Use(kind, role, format_, line) for format_ in rounded or [Format.none()]]
+    exact = not scaled and are_exact(formats, held)
+    found.uses += [Use("multiplies in", role, format_, line, exact) for format_ in formats]
     if result:
         found.uses.append(Use("accumulates in", role, result, line))
-    for side, operand in (("left", a), ("right", b)):
-        rounded = [format_ for one in upstream(operand, _is_exact) if (format_ := _rounded_to(one))]
-        found.uses += [Use(f"rounds the {side} operand of a product to", role, format_, line) for format_ in rounded]
-        if not rounded:
-            found.uses.append(Use(f"rounds the {side} operand of a product to", role, Format.none(), line))
+    found.uses += sides
     limit = next((int(word) for word in _after(node.text, "maxNumImpreciseAcc = ") if word.isdigit()), 0)
     if node.operand_types[0].element.startswith("f8"):
         found.imprecise = max(found.imprecise, limit)
@@ -196,6 +210,8 @@ def _note_narrowing(node: Node, line: int | None, found: Attributes) -> None:
     if format_ is None:
         return
     for user in downstream(node, _is_exact):
+        if is_rest(user) and user.operands[0] is node.operands[0]:
+            continue  # what the rounding lost, which is exact
         # Products judge their operands themselves, and what a store writes is an output.
         if user.name in _INEXACT or user.name.startswith("math.") or user.name in {"tt.reduce", "tt.scan"}:
             found.uses.append(Use("rounds to", (loaded_from(node),), format_, line))
@@ -223,7 +239,7 @@ def _is_exact(node: Node) -> bool:
 
 def _rounded_to(node: Node) -> Format | None:
     """Return the format that a narrowing conversion rounds to; None when it rounds nothing, or is none."""
-    to = format_of(node.element) if node.name in _NARROWING else None
+    to = format_of(node.element) if node.name in NARROWING else None
     if to is None or not node.operands:
         return None
     source = format_of(node.operands[0].element)
