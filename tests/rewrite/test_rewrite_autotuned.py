@@ -1,5 +1,6 @@
 """A suggestion's values left to `@triton.autotune`: written where that is safe, refused with a reason elsewhere."""
 
+import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,12 +9,14 @@ import pytest
 from tritonforge.analysis import analyze
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.launch import CallSite, Config, Launch, Problem, Scalar, Tensor
+from tritonforge.domain.messages import Failure
 from tritonforge.domain.source import apply_edits
+from tritonforge.jobs import JobError
 from tritonforge.optimize import shapes
+from tritonforge.optimize.loop import _best_config
 from tritonforge.optimize.search import Attempt, Search
-from tritonforge.rewrite import edits_between, rewrite_launch
+from tritonforge.rewrite import rewrite_launch
 from tritonforge.rewrite.protocol import Refusal
-from tritonforge.rewrite.rules.autotune_entry import config_first
 from tritonforge.rewrite.rules.autotune_key import wider_key
 from tritonforge.rewrite.rules.autotuned import autotuned, told_apart
 from tritonforge.workload.subject import Subject
@@ -182,31 +185,48 @@ def test_a_key_is_left_alone(text, found, reason):
     assert reason in outcome.reason
 
 
-def test_a_config_of_a_list_can_be_made_its_first_and_back():
-    (kernel,) = analyze(TUNED, "k.py").kernels
-    text = config_first(kernel, TUNED, 1)
-    (swapped,) = analyze(text, "k.py").kernels
-    assert [dict(c.constexprs)["BLOCK"] for c in swapped.autotune.configs] == ["512", "64"]
-    assert config_first(swapped, text, 1) == TUNED
-    assert config_first(kernel, TUNED, 0) is config_first(kernel, TUNED, 2) is None
-    computed = TUNED.replace("configs=[", "configs=list_of()[")
-    assert config_first(analyze(computed, "k.py").kernels[0], computed, 1) is None
-
-
 def test_without_measuring_a_rewrite_is_judged_with_the_configuration_that_the_original_is_judged_by():
     """Else the original's own tuning would be credited to it; what sets launch parameters brings its own."""
     (kernel,) = analyze(TUNED, "k.py").kernels
-    subject = Subject("/w", "k.py", TUNED, kernel)
-    search = Search(subject, None, None, [], 1.0, 0.0, lambda _: None)
-    made = TUNED.replace("2 * tl.load", "2.0 * tl.load")
-    plain = Attempt(Candidate("floats", edits_between("k.py", TUNED, made), (("floats", ()),)), made)
-    tuned = Attempt(Candidate("BLOCK=128", (), (("launch-parameters", (("BLOCK", "128"),)),)), made)
-    assert dict(search.judged_program(plain).overlays)["k.py"] == made
-    search.config = 1
-    text = dict(search.judged_program(plain).overlays)["k.py"]
-    assert text == config_first(kernel, made, 1)
-    assert text.index("512") < text.index("64")
-    assert dict(search.judged_program(tuned).overlays)["k.py"] == dict(search.program(tuned).overlays)["k.py"] == made
+    search = Search(Subject("/w", "k.py", TUNED, kernel), None, None, [], 1.0, 0.0, lambda _: None)
+    plain = Attempt(Candidate("floats", (), (("floats", ()),)), TUNED)
+    tuned = Attempt(Candidate("BLOCK=128", (), (("launch-parameters", (("BLOCK", "128"),)),)), TUNED)
+    assert search.turn_of(plain) == 0
+    search.turn = 1
+    assert (search.turn_of(plain), search.turn_of(tuned)) == (1, 0)
+
+
+def test_without_measuring_the_original_is_judged_by_the_best_of_a_long_computed_list(monkeypatch):
+    start, end = TUNED.index("["), TUNED.index("],") + 1
+    computed = "[triton.Config({'BLOCK': b}, num_warps=w) for b in BLOCKS for w in (1, 2, 4, 8)]"
+    blocks = "BLOCKS = [32, 64, 128, 256, 512] if FEW else [1024, 2048]\n\n\n@triton.autotune"
+    text = f"{TUNED[:start]}{computed}{TUNED[end:]}".replace("@triton.autotune", blocks)
+    (kernel,) = analyze(text, "k.py").kernels
+    assert len(kernel.autotune.configs) == 28
+    session = SimpleNamespace(measures=False, worker=SimpleNamespace(hello=SimpleNamespace(lanes=2)))
+    search = Search(Subject("/w", "k.py", text, kernel), session, None, [], 1.0, 0.0, lambda _: None)
+
+    def assessed(turn):
+        config = Config((("BLOCK", Scalar(turn)),), (("num_warps", Scalar(4)),), (1, 1, 1))
+        launch = SimpleNamespace(count=1, rank=1, config=config)
+        prediction = SimpleNamespace(time_us=abs(turn - 17) + 1.0)
+        error = "it needs too much" if turn == 17 else None
+        return (SimpleNamespace(launch=launch, prediction=prediction, compilation=SimpleNamespace(error=error)),)
+
+    asked = []
+
+    async def assess(_program, _kernel, turn):
+        asked.append(turn)
+        if turn == 20:
+            raise JobError(Failure("compile-error", "it does not compile"))
+        return assessed(turn)
+
+    monkeypatch.setattr(search, "assess", assess)
+    search.baseline = Attempt(Candidate("original", (), ()), text, assessed(0))
+    asyncio.run(_best_config(search))
+    assert asked == [2, 5, 7, 10, 12, 15, 17, 20, 22, 25, 27]
+    assert search.turn == 15, "one does not compile, another does not fit"
+    assert search.notes == ["The original is judged by the best of its configs as predicted: BLOCK=15, num_warps=4."]
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,28 @@ def test_a_tile_that_covers_a_row_is_fixed():
 def test_nothing_can_be_set_on_an_autotuner_whose_configs_are_computed():
     _, kernel, launch = _of(GOLDEN / "autotune_helper_configs" / "before.py", "add_kernel", BLOCK=64, num_warps=4)
     assert parameter_space(kernel, launch, (), None, "sm_90") == ()
+    (refusal,) = (step for step in _tuned_steps("autotune_helper_configs", launch) if isinstance(step, Refusal))
+    assert "(what make_configs() returns)" in refusal.reason
+
+
+def _tuned_steps(case, launch):
+    text, kernel, _ = _of(GOLDEN / case / "before.py", "add_kernel", BLOCK=64, num_warps=4)
+    task = Task(kernel, {kernel.file: text}, (launch,), (), {}, "sm_90")
+    return list(RuleEngine().propose(task, ()))
+
+
+def test_what_an_autotuner_lists_already_is_not_proposed_and_leaves_its_place_to_others():
+    _, kernel, launch = _of(GOLDEN / "autotune_summed_configs" / "before.py", "add_kernel", BLOCK=64, num_warps=4)
+    space = parameter_space(kernel, launch, (), None, "sm_90")
+    found = list(proposals(space, kernel, launch, findings=(), bottleneck=None, arch="sm_90"))
+    pairs = {(one["BLOCK"], one["num_warps"]) for one in found}
+    assert not pairs & {(64, 4), (128, 4), (512, 4), (512, 8), (1024, 4), (1024, 8)}
+    assert {(256, 4), (2048, 8)} & pairs
+    near = list(neighbours({"BLOCK": 512, "num_warps": 2}, space, kernel, launch, "sm_90"))
+    assert near
+    assert not any((one["BLOCK"], one["num_warps"]) == (512, 4) for one in near)
+    made = [step for step in _tuned_steps("autotune_summed_configs", launch) if not isinstance(step, Refusal)]
+    assert any(one.title.startswith("BLOCK=2048") for one in made)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90", "sm_100", "gfx942", "sm_999"])

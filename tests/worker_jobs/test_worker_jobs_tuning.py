@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("torch")
@@ -11,6 +13,8 @@ from triton import Config
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import OutOfResources
 
+from tritonforge.domain.launch import Call, Scalar, Tensor
+from tritonforge.domain.messages import Compile
 from tritonforge.worker.interpreter.poison import CANDIDATE, ORIGINAL
 from tritonforge.worker.launching import first_configs
 
@@ -109,3 +113,12 @@ def test_while_much_is_timed_a_candidate_chooses_among_the_originals_fastest_and
     candidate.run(5, grid=(1,), warmup=False)
     assert len(measured) == len(more), "what was chosen among few is not what is chosen in the end"
     assert kernel.ran[-1] == (128, 4)
+
+
+def test_a_configuration_is_compiled_in_its_turn(compile_lane, program):
+    call = Call("t", "kernels.py", "add_one_tuned", (Tensor((4096,), (1,), "float32"),))
+    request = Compile(program("kernels.py"), call, "sm_90", artefacts=())
+    first, second, again = (compile_lane.do(replace(request, turn=turn)).launches[0] for turn in range(3))
+    assert [dict(one.launch.constexprs)["BLOCK"] for one in (first, second)] == [Scalar(256), Scalar(512)]
+    assert [one.metadata["num_warps"] for one in (first, second)] == ["2", "8"]
+    assert again.launch == first.launch

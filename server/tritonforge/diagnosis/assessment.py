@@ -90,16 +90,18 @@ async def assess(
     arch: str | None = None,
     pinned: Sequence[str] = (),
     earlier: CompiledCalls | None = None,
+    turn: int = 0,
 ) -> tuple[Assessed, ...]:
     """Compile every launch of `kernel` that `calls` make and conclude what can be concluded without a GPU.
 
     `pinned` names the launch that ranks first, as `distinct` takes it. What `earlier` holds is not compiled again.
+    `turn`: which of its configurations an autotuner uses, as in `Compile`.
 
     Raises:
         JobError: when a call cannot be repeated (the user's code raises, a limit is passed).
     """
     weights = Weights(kernel, calls)
-    compiler = _Compiler(session, program, kernel, arch or session.arch, weights, earlier)
+    compiler = _Compiler(session, program, kernel, arch or session.arch, weights, earlier, turn)
     compiled = await all_of(compiler.launches(call) for call in calls)
     recorded = [
         (weights.launch(launch, call), launch, compilation, ordinal)
@@ -123,6 +125,7 @@ class _Compiler:
     arch: str
     weights: Weights
     earlier: CompiledCalls | None
+    turn: int
 
     async def launches(self, call: Call) -> Sequence[tuple[RecordedLaunch, Compilation]]:
         """Return the launches of the kernel that `call` makes, each with what the compiler made of it.
@@ -131,10 +134,12 @@ class _Compiler:
             JobError: when the call cannot be repeated.
         """
         key = self.earlier.key(self.program, self.kernel, call, self.arch) if self.earlier is not None else ""
+        key += f"-{self.turn}" if self.turn else ""
         if self.earlier is not None and (found := self.earlier.find(key, self.kernel)) is not None:
             return found
         # The qualified name, not the simple one: two classes may each have a kernel of one name.
-        result = await self.session.worker.run(Compile(self.program, call, self.arch, (self.kernel.name,)))
+        request = Compile(self.program, call, self.arch, (self.kernel.name,), turn=self.turn)
+        result = await self.session.worker.run(request)
         # Beside the event loop: the answer to the next job is waiting there.
         launches = await asyncio.to_thread(self._read, result, call)
         # A failure may be a passing one: no room on the disk, no memory.

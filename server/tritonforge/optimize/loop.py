@@ -11,6 +11,7 @@ from tritonforge.diagnosis.assessment import Assessed, Yardstick, ranked, requir
 from tritonforge.diagnosis.diagnose import diagnose
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.errors import UsageError
+from tritonforge.domain.launch import Scalar
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs import JobError
 from tritonforge.jobs.session import Session
@@ -26,7 +27,6 @@ from tritonforge.optimize.thinking import Thinking
 from tritonforge.profiling.measuring import SEARCH_SAMPLES, Samples
 from tritonforge.report.wording import compile_error
 from tritonforge.rewrite import Engine, Thinker
-from tritonforge.rewrite.rules.autotune_entry import config_first
 from tritonforge.store import Store
 from tritonforge.verify import Gate
 from tritonforge.workload.subject import Subject
@@ -242,19 +242,17 @@ async def _best_config(search: Search) -> None:
     """
     subject, original = search.subject, search.original
     tuner = subject.kernel.autotune
-    last = len(tuner.configs) - 1 if tuner is not None else 0
+    if tuner is None:
+        return
+    last = len(tuner.configs) - 1
     fewer = min(last, MOST_CONFIGS - 1)
     lanes = asyncio.Semaphore(max(1, search.session.worker.hello.lanes))
 
-    async def rival(index: int) -> tuple[int, tuple[Assessed, ...]] | None:
-        text = config_first(subject.kernel, subject.text, index)
-        kernel = search.kernel_in(text) if text is not None else None
-        if text is None or kernel is None:
-            return None
+    async def rival(turn: int) -> tuple[int, tuple[Assessed, ...]] | None:
         async with lanes:
-            search.say("assess", f"compiling config {index + 1} of {subject.kernel.name}")
+            search.say("assess", f"compiling config {turn + 1} of {subject.kernel.name}")
             try:
-                return index, await search.assess(subject.program(text), kernel)
+                return turn, await search.assess(subject.program(), subject.kernel, turn)
             except JobError:
                 return None
 
@@ -262,9 +260,12 @@ async def _best_config(search: Search) -> None:
         found = await search.within(all_of(rival(round(last * at / fewer)) for at in range(1, fewer + 1)))
     except BudgetSpent:
         return
-    for index, assessed in (one for one in found if one is not None):
+    for turn, assessed in (one for one in found if one is not None):
         other = Attempt(original.candidate, subject.text, assessed)
         if other.compile_error is None and other.time_us(measured=False) < original.time_us(measured=False):
-            original.assessed, search.config = assessed, index
-    if search.config and tuner is not None:
-        search.note(f"The original is judged by the best of its configs as predicted, number {search.config + 1}.")
+            original.assessed, search.turn = assessed, turn
+    if search.turn and original.config is not None:
+        given = {name for one in tuner.configs for name, _ in (*one.constexprs, *one.options)}
+        values = (*original.config.constexprs, *original.config.options)
+        said = ", ".join(f"{name}={v.value}" for name, v in values if name in given and isinstance(v, Scalar))
+        search.note(f"The original is judged by the best of its configs as predicted: {said}.")

@@ -29,7 +29,6 @@ from tritonforge.prediction import disagreement
 from tritonforge.profiling.measuring import Samples
 from tritonforge.profiling.statistics import ratio_interval, summarise
 from tritonforge.rewrite import Engine, Thinker
-from tritonforge.rewrite.rules.autotune_entry import config_first
 from tritonforge.rewrite.rules.launch_parameters import NAME
 from tritonforge.store.tried import Outcome, TriedVersion
 from tritonforge.workload.subject import Subject
@@ -217,8 +216,8 @@ class Search:
     thinkers: Sequence[Thinker] = ()
     declined: list[Trial] = field(default_factory=list)
     """What engines proposed and nothing could be made of."""
-    config: int = 0
-    """Which config of the original's autotuner is predicted to be its fastest; 0 where its times are measured."""
+    turn: int = 0
+    """The turn of the original's config that is predicted to be its fastest; 0 where its times are measured."""
     memory: Memory | None = None
     """What earlier runs found out, where anything is kept between runs."""
     overtaken: bool = False
@@ -272,8 +271,10 @@ class Search:
             return False
         return True
 
-    async def assess(self, program: Program, kernel: Kernel) -> tuple[Assessed, ...]:
+    async def assess(self, program: Program, kernel: Kernel, turn: int = 0) -> tuple[Assessed, ...]:
         """Compile the launches that the calls make of `kernel`, or find them as an earlier run compiled them.
+
+        `turn`: which of its configurations an autotuner uses, as in `Compile`.
 
         Raises:
             JobError: when a call cannot be repeated.
@@ -286,6 +287,7 @@ class Search:
             self.judge,
             pinned=self.subject.pinned,
             earlier=self.memory.compiled if self.memory else None,
+            turn=turn,
         )
 
     def say(self, stage: Stage, detail: str, done: int = 0, total: int = 0) -> None:
@@ -298,17 +300,13 @@ class Search:
         """Return the program that loads `attempt`."""
         return self.subject.program(attempt.text, attempt.candidate.edits)
 
-    def judged_program(self, attempt: Attempt) -> Program:
-        """Return the program that `attempt` is predicted on.
+    def turn_of(self, attempt: Attempt) -> int:
+        """Return the turn of the configuration that `attempt` is predicted on, where an autotuner would choose one.
 
-        Without measuring, an autotuner's first config runs: for what sets no launch parameters that is the original's
-        best one, so that its own tuning is not credited to a rewrite.
+        What sets launch parameters is predicted on those, which come first. Else it is the original's best one, so that
+        its own tuning is not credited to a rewrite.
         """
-        kernel = None
-        if self.config and not any(name == LAUNCH_PARAMETERS for name, _ in attempt.candidate.rewrites):
-            kernel = self.kernel_in(attempt.text)
-        text = config_first(kernel, attempt.text, self.config) if kernel is not None else None
-        return self.program(attempt) if text is None else self.subject.program(text, attempt.candidate.edits)
+        return 0 if any(name == LAUNCH_PARAMETERS for name, _ in attempt.candidate.rewrites) else self.turn
 
     def kernel_in(self, text: str) -> Kernel | None:
         """Find the subject's kernel in an edited text: same name, same place among kernels of that name."""

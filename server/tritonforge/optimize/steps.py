@@ -162,7 +162,7 @@ async def _compile(search: Search, attempt: Attempt, stop_at: float) -> None:
         return
     try:
         async with asyncio.timeout(left) as limit:
-            attempt.assessed = await search.assess(search.judged_program(attempt), kernel)
+            attempt.assessed = await search.assess(search.program(attempt), kernel, search.turn_of(attempt))
     except JobError as error:
         if error.kind in {"user-error", "compile-error"}:
             search.drop(attempt, error.failure.message, "compile-error")

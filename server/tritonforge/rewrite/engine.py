@@ -177,7 +177,8 @@ def _tuned(task: Task, made: Rewritten, settable: Settable, limit: int | None = 
     kernel = settable.shown_on(now.kernel)
     space = parameter_space(kernel, launch, now.findings, bottleneck, now.arch)
     if not space:
-        yield Refusal(f"{now.kernel.name} is already autotuned over configs that are computed.", NAME)
+        # Its configs are not seen: what is said of any other value says how they are made.
+        yield _with_parameters(task, made, {"num_warps": 8})
         return
 
     def steps(space: Sequence[Parameter]) -> Iterator[tuple[Values, Step]]:

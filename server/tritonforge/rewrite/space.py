@@ -15,6 +15,7 @@ from tritonforge.domain.finding import Bottleneck, BottleneckClass, Finding
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Launch
 from tritonforge.rewrite.plausibility import MIN_DOT, Facts, Values, why_not
+from tritonforge.rewrite.rules.launch_values import COMPILER_DEFAULTS
 from tritonforge.rewrite.shapes import DOTS, LINES, STAGES, WARPS
 
 _KINDS: dict[str, BottleneckClass] = {
@@ -27,6 +28,10 @@ _KINDS: dict[str, BottleneckClass] = {
 
 _PER_SPLIT = 24
 """How many more proposals there may be for a count of parts, which goes with each tile."""
+_LIST = 5
+"""Configs of an autotuner from which it is a list that somebody has chosen."""
+_BESIDE_LIST = 12
+"""Proposals beside such a list: tiles that are not on it first."""
 _NEARLY = 0.25
 """How much of a doubling an SM may lack: 128 programs on 132 SMs fill them."""
 
@@ -73,8 +78,9 @@ def proposals(
 ) -> Iterator[Values]:
     """Yield values for the parameters of `space` that are not fixed, in the order in which to try them.
 
-    Deterministic; every one differs from what the launch runs with and is plausible. `limit` bounds how many: by
-    default 32 for kernels with a dot and 20 for others.
+    Deterministic; every one differs from what the launch runs with and is plausible, and none is listed by the kernel's
+    autotuner. `limit` bounds how many: by default 32 for kernels with a dot and 20 for others, fewer where somebody has
+    chosen a list of configs.
     """
     allowed = {p.name: set(p.values) for p in space if len(p.values) > 1}
     if not allowed:
@@ -82,11 +88,15 @@ def proposals(
     facts = Facts.of(kernel, launch, arch)
     current = {n: facts.current.get(n) for n in allowed}
     seen: set[tuple[tuple[str, int], ...]] = set()
-    limit = limit if limit is not None else (32 if kernel.dots else 20) + _PER_SPLIT * len(facts.splits)
+    if limit is None:
+        most = _BESIDE_LIST if _has_list(kernel) else 32 if kernel.dots else 20
+        limit = most + _PER_SPLIT * len(facts.splits)
     for values in _ordered(facts, _kind(findings, bottleneck)):
         chosen = {n: values[n] for n in allowed if n in values}
         key = tuple(sorted(chosen.items()))
         if key in seen or chosen == current or any(v not in allowed[n] for n, v in chosen.items()):
+            continue
+        if _is_listed(kernel, chosen):
             continue
         if chosen.keys() != values.keys() and why_not(chosen, facts) is not None:
             continue  # what stays as it is does not go with it
@@ -94,6 +104,18 @@ def proposals(
         yield chosen
         if len(seen) >= limit:
             return
+
+
+def _has_list(kernel: Kernel) -> bool:
+    return kernel.autotune is not None and len(kernel.autotune.configs) >= _LIST
+
+
+def _is_listed(kernel: Kernel, values: Values) -> bool:
+    """Tell whether the kernel's autotuner has a config with these values already, or has it on some devices."""
+    listed = kernel.autotune.configs if kernel.autotune is not None else ()
+    usual = {name: str(value) for name, value in COMPILER_DEFAULTS.items()}
+    wanted = {name: str(value) for name, value in values.items()}.items()
+    return any(wanted <= (usual | dict((*one.constexprs, *one.options))).items() for one in listed)
 
 
 def neighbours(
@@ -119,7 +141,8 @@ def neighbours(
         for tile in (t for _, tiles in kernel.program_axes for t in tiles if t in free and t != facts.splits[count][1]):
             steps.append(start | {tile: start[tile] * 2, count: start[count] * 2})
             steps.append(start | {tile: start[tile] // 2, count: start[count] // 2})
-    yield from (step for step in steps if min(step.values()) >= 1 and why_not(step, facts) is None)
+    possible = (step for step in steps if min(step.values()) >= 1 and why_not(step, facts) is None)
+    yield from (step for step in possible if not _is_listed(kernel, step))
 
 
 def _kind(findings: Sequence[Finding], bottleneck: Bottleneck | None) -> BottleneckClass:
@@ -132,7 +155,10 @@ def _ordered(facts: Facts, kind: BottleneckClass) -> Iterator[Values]:
     """Yield full values for all names of the space, plausible, in order of promise, perhaps repeatedly."""
     tiles = _dot_values(facts) if facts.kernel.dots else _block_values(facts)
     options = _option_values(facts)
-    if kind in {"latency", "dram-bandwidth", "at-roofline", "launch-bound"}:
+    if _has_list(facts.kernel):
+        # What the launch runs with is not what its autotuner chose, so that other options of it tell little.
+        everything = [*tiles, *options]
+    elif kind in {"latency", "dram-bandwidth", "at-roofline", "launch-bound"}:
         everything = [*options, *tiles]
     elif kind in {"register-spill", "low-occupancy"}:
         everything = sorted([*_near(facts), *options, *tiles], key=lambda v: _pressure_distance(v, facts))

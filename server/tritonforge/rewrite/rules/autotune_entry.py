@@ -8,8 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.source import Edit, apply_edits
+from tritonforge.domain.source import Edit
 from tritonforge.rewrite.rules.computed_configs import Model, is_open, may_hold, models_in, possible
 from tritonforge.rewrite.rules.keyword_arguments import prepend_item
 from tritonforge.rewrite.rules.launch_values import (
@@ -19,9 +18,8 @@ from tritonforge.rewrite.rules.launch_values import (
     Refused,
     called_name,
     integer,
-    kernel_function,
 )
-from tritonforge.rewrite.scopes import Scopes, read
+from tritonforge.rewrite.scopes import Scopes
 from tritonforge.rewrite.text import Source
 
 
@@ -59,35 +57,6 @@ def add_config(
         raise AlreadySo("nothing to change: the autotuner has this config already")
     called = source.segment(first.func)
     return (prepend_item(source, configs.elts, _config(called, {f'"{k}"': v for k, v in tiles.items()}, options)),)
-
-
-def config_first(kernel: Kernel, text: str, index: int) -> str | None:
-    """Return the text of the kernel's file with config `index` of its list at the head, for the compiler alone.
-
-    A list that is written out for this kernel has the first one in its place. None where the list is not seen.
-    """
-    try:
-        source, scopes = read(kernel.file, text)
-        given = _given(scopes, kernel_function(scopes, kernel))
-        written = _written(scopes, given)
-        if written is None:
-            models = _models(scopes, given)
-            listed = kernel.autotune.configs if kernel.autotune is not None else ()
-            if not 0 < index < len(listed):
-                return None
-            entry = listed[index]
-            keys = {
-                source.segment(models[0].keys[k]) if k in models[0].keys else f'"{k}"': v for k, v in entry.constexprs
-            }
-            config = _config(source.segment(models[0].call.func), keys, dict(entry.options))
-            return apply_edits(text, _in_front(source, given, config))
-    except (Refused, SyntaxError):
-        return None
-    configs = written.elts
-    if not 0 < index < len(configs):
-        return None
-    first, other = source.segment(configs[0]), source.segment(configs[index])
-    return apply_edits(text, (source.replace(configs[0], other), source.replace(configs[index], first)))
 
 
 def _added(source: Source, scopes: Scopes, given: ast.expr, wanted: Mapping[str, int]) -> tuple[Edit, ...]:
