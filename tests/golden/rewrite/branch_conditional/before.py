@@ -16,5 +16,6 @@ def add(x, y):
     out = torch.empty_like(x)
     n = out.numel()
     BLOCK = 64 if n > 64 else 32
-    add_kernel[(triton.cdiv(n, BLOCK),)](x, y, out, n, BLOCK=BLOCK, num_warps=8 if n > 64 else 4)
+    num_warps = 8 if n > 64 else 4
+    add_kernel[(triton.cdiv(n, BLOCK),)](x, y, out, n, BLOCK=BLOCK, num_warps=num_warps)
     return out
