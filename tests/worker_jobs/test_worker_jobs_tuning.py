@@ -92,7 +92,7 @@ def test_on_a_gpu_the_original_keeps_its_first_configuration_and_a_candidate_may
     assert found == {(True, 4): ((32, 1), 0), (False, 4): ((32, 4), 0), (False, TUNED): ((64, 2), len(CONFIGS))}
 
 
-def test_while_much_is_timed_a_candidate_chooses_among_the_originals_fastest_and_its_own():
+def test_while_much_is_timed_a_candidate_chooses_among_its_own_or_else_the_originals_fastest():
     from tritonforge.worker.timing.narrowing import Narrowing
 
     narrowing = Narrowing()
@@ -100,19 +100,24 @@ def test_while_much_is_timed_a_candidate_chooses_among_the_originals_fastest_and
     with narrowing.noting():
         original.run(5, grid=(1,), warmup=False)
     assert len(measured) == len(CONFIGS)
-    more = [Config({"block": 16}, num_warps=1), *CONFIGS]
-    candidate, kernel, measured = tuner(more, fastest=(128, 4))
-    with narrowing.narrowed():
+    added = [Config({"block": 16}, num_warps=1), Config({"block": 256}, num_warps=8), *CONFIGS]
+    for listed, wanted, best in (
+        (CONFIGS, [(64, 1), (64, 2), (64, 4)], (64, 4)),
+        (added, [(16, 1), (256, 8)], (256, 8)),
+    ):
+        candidate, kernel, measured = tuner(listed, fastest=(128, 4) if listed is CONFIGS else (256, 8))
+        with narrowing.narrowed():
+            candidate.run(5, grid=(1,), warmup=False)
+            candidate.run(5, grid=(1,), warmup=False)
+        assert sorted(measured) == wanted, "and once only"
+        assert kernel.ran == [best, best]
+        measured.clear()
         candidate.run(5, grid=(1,), warmup=False)
-        candidate.run(5, grid=(1,), warmup=False)
-    assert sorted(measured) == [(16, 1), (64, 1), (64, 2), (64, 4)], "and once only"
-    assert kernel.ran == [(64, 4), (64, 4)]
+        assert len(measured) == len(listed), "what was chosen among few is not what is chosen in the end"
+    measured.clear()
     with narrowing.narrowed():  # what has chosen among all already has no reason to choose among fewer
         original.run(5, grid=(1,), warmup=False)
-    measured.clear()
-    candidate.run(5, grid=(1,), warmup=False)
-    assert len(measured) == len(more), "what was chosen among few is not what is chosen in the end"
-    assert kernel.ran[-1] == (128, 4)
+    assert original.best_config.all_kwargs()["block"] == 64
 
 
 def test_a_configuration_is_compiled_in_its_turn(compile_lane, program):

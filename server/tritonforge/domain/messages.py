@@ -361,7 +361,7 @@ class Time(Request[TimeResult]):
     taken when `budget_s` would be passed. `clock`: `auto` is `cupti` where the worker's Triton has it, else `events`.
     `whole`: time the whole call afterwards, too, by events: what its host code has the GPU do beside those launches
     (copies, sums, other kernels) is in it. `narrow`: autotuners of all programs but the first choose among the
-    configurations that were fastest for the first, and their own.
+    configurations that they add, or else among those that were fastest for the first.
     """
 
     programs: tuple[Program, ...]

@@ -18,7 +18,7 @@ from tritonforge.rewrite.protocol import Refusal, Task
 from tritonforge.rewrite.rules.launch_parameters import NAME, rewrite_launch
 from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.settable import Settable
-from tritonforge.rewrite.space import Parameter, neighbours, parameter_space, proposals
+from tritonforge.rewrite.space import Parameter, has_list, neighbours, parameter_space, proposals
 from tritonforge.rewrite.structural import (
     REWRITES,
     Change,
@@ -108,7 +108,8 @@ class RuleEngine:
                     if fitting and not isinstance(outcome, NothingHere):
                         yield outcome
                     continue
-                tuned = place == 0 and fitting
+                # A list of configs tunes whatever is made of its kernel: more of them are tried beside the best alone.
+                tuned = place == 0 and fitting and not has_list(made.task.kernel)
                 both = _joined(task, made, outcome)
                 every = [both]
                 if fitting and (name := _FINISHED_BY.get(rewrite.name)):

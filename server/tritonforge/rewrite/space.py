@@ -30,7 +30,7 @@ _PER_SPLIT = 24
 """How many more proposals there may be for a count of parts, which goes with each tile."""
 _LIST = 5
 """Configs of an autotuner from which it is a list that somebody has chosen."""
-_BESIDE_LIST = 12
+_BESIDE_LIST = 8
 """Proposals beside such a list: tiles that are not on it first."""
 _NEARLY = 0.25
 """How much of a doubling an SM may lack: 128 programs on 132 SMs fill them."""
@@ -89,7 +89,7 @@ def proposals(
     current = {n: facts.current.get(n) for n in allowed}
     seen: set[tuple[tuple[str, int], ...]] = set()
     if limit is None:
-        most = _BESIDE_LIST if _has_list(kernel) else 32 if kernel.dots else 20
+        most = _BESIDE_LIST if has_list(kernel) else 32 if kernel.dots else 20
         limit = most + _PER_SPLIT * len(facts.splits)
     for values in _ordered(facts, _kind(findings, bottleneck)):
         chosen = {n: values[n] for n in allowed if n in values}
@@ -106,7 +106,8 @@ def proposals(
             return
 
 
-def _has_list(kernel: Kernel) -> bool:
+def has_list(kernel: Kernel) -> bool:
+    """Tell whether an autotuner chooses among configs of which somebody has made a list."""
     return kernel.autotune is not None and len(kernel.autotune.configs) >= _LIST
 
 
@@ -155,7 +156,7 @@ def _ordered(facts: Facts, kind: BottleneckClass) -> Iterator[Values]:
     """Yield full values for all names of the space, plausible, in order of promise, perhaps repeatedly."""
     tiles = _dot_values(facts) if facts.kernel.dots else _block_values(facts)
     options = _option_values(facts)
-    if _has_list(facts.kernel):
+    if has_list(facts.kernel):
         # What the launch runs with is not what its autotuner chose, so that other options of it tell little.
         everything = [*tiles, *options]
     elif kind in {"latency", "dram-bandwidth", "at-roofline", "launch-bound"}:

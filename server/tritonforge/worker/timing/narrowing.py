@@ -1,9 +1,9 @@
 """Sparing the autotuners of candidates most of their configurations, where many are timed for the first time.
 
 To compile and measure a dozen configurations takes an autotuner seconds for each candidate, most of which are going to
-be left after a few samples. So a candidate chooses among those that were fastest for the original and those that are
-its own. This can only make a candidate look slower than it is, never faster: the original has chosen among all. What is
-going to be judged is timed again, with all of its configurations.
+be left after a few samples. So a candidate that adds configurations chooses among these, and any other among those that
+were fastest for the original. This can only make a candidate look slower than it is, never faster: the original has
+chosen among all. What is going to be judged is timed again, with all of its configurations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from tritonforge.worker.fakecuda.patches import Patches
 
 FASTEST = 3
-"""How many of the original's configurations a candidate is tried with."""
+"""How many of the original's configurations a candidate without any of its own is tried with."""
 _KEPT = "_tritonforge_narrowed"
 
 Choice = tuple[tuple[str, str], ...]
@@ -81,8 +81,8 @@ class Narrowing:
         listed, fastest = self._listed.get(name), self._fastest.get(name, set())
         if listed is None:  # the original does not tune it
             return configs
-        kept = [one for one in configs if _choice(one) in fastest or _choice(one) not in listed]
-        return kept or configs
+        own = [one for one in configs if _choice(one) not in listed]
+        return own or [one for one in configs if _choice(one) in fastest] or configs
 
 
 @contextlib.contextmanager
