@@ -33,6 +33,7 @@ from tritonforge.report.json_optimize import optimize_json
 from tritonforge.rewrite import Refusal, default_engines
 from tritonforge.rewrite.plausibility import Facts, why_not
 from tritonforge.rewrite.rules.launch_parameters import rewrite_launch
+from tritonforge.rewrite.settable import Settable
 from tritonforge.rewrite.space import parameter_space
 from tritonforge.workload.launches import to_launch
 from tritonforge.workload.subject import Subject
@@ -203,7 +204,8 @@ def space_of(one: Search, arch: str) -> tuple[Space | None, str]:
     """Return the space of a plain kernel; the second value says what it is, or why there is none."""
     if one.subject is None or one.result is None:
         return None, "TritonForge knows no launch of it"
-    kernel, launch = one.subject.kernel, one.result.launches[0]
+    launch = one.result.launches[0]
+    kernel = Settable.of(one.subject.kernel, one.subject.texts(), launch, arch).shown_on(one.subject.kernel)
     free = [p for p in parameter_space(kernel, launch, (), None, arch) if len(p.values) > 1]
     if not free:
         return None, "it has no parameter that could be set"
