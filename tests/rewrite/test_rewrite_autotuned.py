@@ -1,6 +1,7 @@
 """A suggestion's values left to `@triton.autotune`: written where that is safe, refused with a reason elsewhere."""
 
 import asyncio
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,9 +14,10 @@ from tritonforge.domain.messages import Failure
 from tritonforge.domain.source import apply_edits
 from tritonforge.jobs import JobError
 from tritonforge.optimize import shapes
+from tritonforge.optimize.exploring import explore
 from tritonforge.optimize.loop import _best_config
 from tritonforge.optimize.search import Attempt, Search
-from tritonforge.rewrite import rewrite_launch
+from tritonforge.rewrite import RuleEngine, rewrite_launch
 from tritonforge.rewrite.protocol import Refusal
 from tritonforge.rewrite.rules.autotune_key import wider_key
 from tritonforge.rewrite.rules.autotuned import autotuned, told_apart
@@ -227,6 +229,30 @@ def test_without_measuring_the_original_is_judged_by_the_best_of_a_long_computed
     assert asked == [2, 5, 7, 10, 12, 15, 17, 20, 22, 25, 27]
     assert search.turn == 15, "one does not compile, another does not fit"
     assert search.notes == ["The original is judged by the best of its configs as predicted: BLOCK=15, num_warps=4."]
+
+
+def test_where_nothing_can_be_tried_it_is_said_what_was_looked_at():
+    text = TUNED.replace("configs=[", "configs=list_of()[")
+    (kernel,) = analyze(text, "k.py").kernels
+    session = SimpleNamespace(measures=False, arch="sm_90", worker=SimpleNamespace(hello=SimpleNamespace(lanes=2)))
+    search = Search(Subject("/w", "k.py", text, kernel), session, None, [RuleEngine()], 60.0, 0.0, lambda _: None)
+    config = Config((("BLOCK", Scalar(64)),), (("num_warps", Scalar(4)), ("num_stages", Scalar(3))), (4096, 1, 1))
+    launch = Launch("l", "k.py", "scale", Problem(()), config, CallSite("k.py", 1, "run"))
+    search.baseline = Attempt(Candidate("original", (), ()), text, (_assessed(launch),))
+    found = asyncio.run(explore(search))
+    assert found.ended == "there is nothing to try"
+    assert any("already autotuned: its list of configs is computed" in one for one in search.refusals)
+    (note,) = search.notes
+    assert re.match(
+        r"\d+ structural rewrites were looked at beside the launch parameters, and none can be made of", note
+    )
+
+
+def _assessed(launch):
+    return SimpleNamespace(
+        launch=launch, bottleneck=None, roofline=None, assessment=None, case=SimpleNamespace(time_us=10.0),
+        compilation=SimpleNamespace(error=None, resources=None), prediction=None,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

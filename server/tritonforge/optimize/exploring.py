@@ -10,6 +10,8 @@ from tritonforge.optimize.endings import BELOW_NOISE, BUDGET_SPENT, NOTHING_IMPR
 from tritonforge.optimize.search import LAUNCH_PARAMETERS, NOT_FINISHED, NOT_MEASURED, NOT_TRIED, Attempt, Search
 from tritonforge.optimize.shapes import Shaped, by_shape
 from tritonforge.optimize.steps import Compiling, propose
+from tritonforge.rewrite import RuleEngine
+from tritonforge.rewrite.structural import REWRITES
 
 
 @dataclass
@@ -74,6 +76,12 @@ def overtaken(search: Search) -> list[Attempt]:
     ]
 
 
+def _nothing(search: Search) -> str:
+    looked = f"{len(REWRITES)} structural rewrites were looked at beside the launch parameters"
+    but = "; why not those that would have been worth it is said here" if search.refusals else ""
+    return f"{looked}, and none can be made of {search.subject.kernel.name}{but}."
+
+
 async def explore(search: Search) -> Found:
     """Propose, compile, and measure what may be better than the best version so far."""
     async with Compiling(search) as compiling:
@@ -85,6 +93,9 @@ async def explore(search: Search) -> Found:
         proposed += again
         if not proposed:
             nothing = NOTHING_IMPROVED if search.attempts else NOTHING_TO_TRY
+            rules = any(isinstance(engine, RuleEngine) for engine in search.engines)
+            if rules and nothing == NOTHING_TO_TRY and not search.more_to_propose:
+                search.note(_nothing(search))
             return Found(ended=BUDGET_SPENT if search.more_to_propose else nothing)
         study = await Round.of(search, proposed, compiling)
         if search.measured:
