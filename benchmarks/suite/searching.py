@@ -205,7 +205,8 @@ def space_of(one: Search, arch: str) -> tuple[Space | None, str]:
     if one.subject is None or one.result is None:
         return None, "TritonForge knows no launch of it"
     launch = one.result.launches[0]
-    kernel = Settable.of(one.subject.kernel, one.subject.texts(), launch, arch).shown_on(one.subject.kernel)
+    known = one.subject.kernel
+    kernel = Settable.of(known, one.subject.texts(), one.result.launches, arch).shown_on(known)
     free = [p for p in parameter_space(kernel, launch, (), None, arch) if len(p.values) > 1]
     if not free:
         return None, "it has no parameter that could be set"

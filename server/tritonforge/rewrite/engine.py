@@ -17,7 +17,7 @@ from tritonforge.rewrite.plausibility import Values
 from tritonforge.rewrite.protocol import Refusal, Task
 from tritonforge.rewrite.rules.launch_parameters import NAME, rewrite_launch
 from tritonforge.rewrite.rules.launch_values import Refused
-from tritonforge.rewrite.settable import Settable
+from tritonforge.rewrite.settable import Settable, ran_alike
 from tritonforge.rewrite.space import Parameter, has_list, neighbours, parameter_space, proposals
 from tritonforge.rewrite.structural import (
     REWRITES,
@@ -71,7 +71,7 @@ class RuleEngine:
             return
         # What the launches give it decides which values may be set, in whichever file they stand.
         task = dataclasses.replace(task, kernel=with_all_sites(task.kernel, task.texts))
-        settable = Settable.of(task.kernel, task.texts, task.launches[0], task.arch)
+        settable = Settable.of(task.kernel, task.texts, task.launches, task.arch)
         known = {trial.candidate.edits for trial in trials}
         reasons: set[str] = set()
         for step in self._all(task, trials, settable):
@@ -230,7 +230,8 @@ def _launch_values(candidate: Candidate) -> dict[str, int]:
 def _with_parameters(task: Task, made: Rewritten, values: Mapping[str, int]) -> Step:
     now = made.task
     treats = tuple(sorted({f.code for f in now.findings} & TREATED))
-    outcome = rewrite_launch(now.kernel, now.texts, values, now.launches[0], treats)
+    alike = ran_alike(now.launches, values)
+    outcome = rewrite_launch(now.kernel, now.texts, values, now.launches[0], treats, in_branches=alike)
     if isinstance(outcome, Refusal) or not made.candidate.rewrites:
         return outcome
     texts = dict(now.texts)

@@ -8,14 +8,14 @@ possible where the rewrite makes it, so that is what is asked.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Launch
 from tritonforge.rewrite.plausibility import Facts, why_not
 from tritonforge.rewrite.protocol import Refusal
-from tritonforge.rewrite.rules.launch_parameters import rewrite_launch
+from tritonforge.rewrite.rules.launch_parameters import recorded_values, rewrite_launch
 from tritonforge.rewrite.shapes import WARPS
 from tritonforge.rewrite.space import Parameter
 
@@ -28,16 +28,18 @@ class Settable:
     why: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, kernel: Kernel, texts: Mapping[str, str], launch: Launch, arch: str) -> Settable:
-        """Ask the rewrite of launch parameters for half and twice of what the launch ran with."""
+    def of(cls, kernel: Kernel, texts: Mapping[str, str], launches: Sequence[Launch], arch: str) -> Settable:
+        """Ask the rewrite of launch parameters for half and twice of what the first launch ran with."""
         if kernel.autotune is not None:
             return cls()
+        launch = launches[0]
         facts = Facts.of(kernel, launch, arch)
         free, why = set[str](), dict[str, str]()
         for name in (n for n in kernel.tiles if n in facts.fixed):
             now = facts.current[name]
             for value in (now // 2, now * 2):
-                made = rewrite_launch(kernel, texts, {name: value}, launch) if value else None
+                alike = ran_alike(launches, [name])
+                made = rewrite_launch(kernel, texts, {name: value}, launch, in_branches=alike) if value else None
                 if isinstance(made, Refusal):
                     why.setdefault(name, made.reason)
                 elif made is not None:
@@ -70,6 +72,15 @@ class Settable:
             reason = self.why.get(one.name) or _implausible(one, facts)
             if reason:
                 yield Refusal(f"{one.name} stays {one.current}: {reason}", "launch-parameters")
+
+
+def ran_alike(launches: Sequence[Launch], names: Iterable[str]) -> bool:
+    """Tell whether all launches ran with the same values: else a branch is that of some of them alone.
+
+    An edit there would set a value for these, and the others would be taken to have it.
+    """
+    values = [recorded_values(launch) for launch in launches]
+    return all(len({one.get(name) for one in values}) == 1 for name in names)
 
 
 def _implausible(parameter: Parameter, facts: Facts) -> str:

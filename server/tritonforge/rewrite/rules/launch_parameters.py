@@ -271,10 +271,24 @@ class _Plan:
                     raise _Detach(
                         literal, f"{self._place_text(setting)} also sets {', '.join(n for n in fed if n != name)}"
                     )
+                apart = self._set_otherwise(i, setting)
+                if apart is not None:
+                    raise _Detach(literal, f"{self._place_text(setting)} is used by another launch at line {apart} too")
                 reason = self.sharing.used_elsewhere(setting.chain)
                 if reason:
                     raise _Detach(literal, f"{self._place_text(setting)} is used {reason} too")
         return places
+
+    def _set_otherwise(self, site: int, setting: Setting) -> int | None:
+        """Return the line of another launch of the kernel that reads a variable of `setting`, set nobody knows where.
+
+        It was not recorded, so that what it gets of a variable that branches set is not known.
+        """
+        for launch, settings in zip(self.sites, self.values, strict=True):
+            for other in settings.values():
+                if launch is not self.sites[site] and other.literal is None and {*other.chain} & {*setting.chain}:
+                    return launch.call.lineno
+        return None
 
     def _default_elsewhere(self, name: str) -> str:
         """Return another file that launches the kernel with its default for `name`, if one does."""

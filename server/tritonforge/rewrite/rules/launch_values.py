@@ -266,7 +266,7 @@ class Settings:
             if isinstance(node, ast.Attribute):
                 how = self._how_set(node)
             reason = f"{name} comes from {ast.unparse(node)}, which is {how}"
-            return Setting(name, "fixed", at_launch=at, chain=chain, reason=reason)
+            return Setting(name, "fixed", at_launch=at, chain=(*chain, variable), reason=reason)
         if name in ran.values and isinstance(node, ast.IfExp):
             return self._chosen(name, at, list(alternatives(node)), chain, ran)
         if name in ran.values and isinstance(node, ast.Call) and called_name(node) in {"min", "max"}:
