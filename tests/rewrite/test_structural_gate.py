@@ -30,6 +30,7 @@ CALLS = {
     "products_transposed": ("product", "a=fp32[40, 32] b=fp32[48, 32]"),
     "dot_matmul": ("matmul", "a=fp16[40, 32] b=fp16[32, 48]"),
     "kmajor_matmul": ("matmul", "a=fp32[40, 32] b=fp32[32, 48]"),
+    "descriptors_attention": ("attention", "q=fp16[1, 1, 40, 16] k=fp16[1, 1, 40, 16] v=fp16[1, 1, 40, 16]"),
     "strides_matmul": ("matmul", "a=fp16[40, 32] b=fp16[32, 48]"),
     "atomics_relaxed": ("histogram", "x=i32[300]~randint(0, 8)"),
     "lock_total": ("total", "x=fp32[300] start=fp32[1]"),

@@ -88,6 +88,13 @@ CHEATS = {
     "the globals": ((RETURN, "    return globals()['o']\n"), "uses globals"),
     "dunder tricks": ((RETURN, "    return scale.__globals__['o']\n"), "__globals__"),
     "addresses": ((BODY, BODY + "    if x.data_ptr() % 4096 == 0:\n        return x\n"), "data_ptr"),
+    "an address that decides what is returned": (
+        (BODY, BODY + "    aligned = x.data_ptr() % 16 == 0\n    if aligned:\n        return x\n"), "data_ptr"
+    ),
+    "an address in a tile": ((LAUNCH, LAUNCH.replace("32", "32 + x.data_ptr() % 16")), "data_ptr"),
+    "an address among others": (
+        (LAUNCH, "    tile = x.data_ptr() % 64 == 0\n" + LAUNCH.replace("B=32", "B=32, FLAG=tile")), "data_ptr"
+    ),
     "identities": ((BODY, BODY + "    if id(x) == 7:\n        return x\n"), "uses id"),
     "values": ((BODY, BODY + "    if x.sum().item() == 0:\n        return x\n"), ".item()"),
     "a comparison of tensors": ((BODY, BODY + "    if x == o:\n        return x\n"), "values of a tensor"),
@@ -106,6 +113,10 @@ CHEATS = {
 }  # fmt: skip
 
 REWRITES = {
+    "whether rows are aligned": (
+        LAUNCH,
+        "    aligned = x.data_ptr() % 16 == 0 and N % 4 == 0\n" + LAUNCH.replace("B=32", "B=32, ALIGNED=aligned"),
+    ),
     "another tile": ("B=32", "B=128, num_warps=8"),
     "a tile by size": (LAUNCH, LAUNCH.replace("32", "triton.next_power_of_2(N)")),
     "a grid of counted programs": (LAUNCH, "    grid = (triton.cdiv(M, 4) * 4,)\n    kernel[grid](x, o, M, N, factor, B=32)\n"),

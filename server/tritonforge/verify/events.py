@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tritonforge.analysis.names import dotted
 from tritonforge.analysis.scopes import Function, Scope, parameters_of
 from tritonforge.verify import allowed
+from tritonforge.verify.alignment import alignment_questions
 from tritonforge.verify.host_code import (
     File,
     Tensors,
@@ -105,6 +106,7 @@ def _of_decorator(decorator: ast.expr, scope: Scope) -> Iterator[Event]:
 def _of_nodes(nodes: Iterable[ast.AST], scope: Scope, tensors: Tensors) -> Iterator[Event]:
     listed = list(nodes)
     inner = {id(one.value) for one in listed if isinstance(one, ast.Attribute)}
+    harmless = alignment_questions(listed)
     for node in listed:
         match node:
             case ast.Global() | ast.Nonlocal():
@@ -117,7 +119,7 @@ def _of_nodes(nodes: Iterable[ast.AST], scope: Scope, tensors: Tensors) -> Itera
                 yield from _name(node, scope)
             case ast.Attribute(ctx=ast.Store()):
                 yield from _stored_attribute(node)
-            case ast.Attribute():
+            case ast.Attribute() if id(node) not in harmless:
                 yield from _attribute(node, scope, outermost=id(node) not in inner)
             case ast.Subscript(ctx=ast.Store()):
                 yield from _stored_element(node, scope, tensors)

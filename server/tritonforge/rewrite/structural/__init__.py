@@ -37,6 +37,7 @@ from tritonforge.rewrite.structural.scalar_loop import ScalarLoop
 from tritonforge.rewrite.structural.several_rows import SeveralRows
 from tritonforge.rewrite.structural.split_loop import SplitLoop
 from tritonforge.rewrite.structural.sum_of_products import SumOfProducts
+from tritonforge.rewrite.structural.tensor_descriptors import TensorDescriptors
 from tritonforge.rewrite.structural.two_stages import TwoStages
 from tritonforge.rewrite.structural.unlocked_sums import UnlockedSums
 from tritonforge.rewrite.structural.whole_row import WholeRow
@@ -65,6 +66,7 @@ REWRITES: tuple[Structural, ...] = (
     OnePassVariance(),
     SplitLoop(),
     PrivateSums(),
+    TensorDescriptors(),
     *LOOPS_AND_ARITHMETIC,
     Persistent(),
     ChunkedRecurrence(),

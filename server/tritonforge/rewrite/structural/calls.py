@@ -36,6 +36,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "broadcast_to": ("input", "shape"),
     "expand_dims": ("input", "axis"),
     "cast": ("input", "dtype"),
+    "make_tensor_descriptor": ("base", "shape", "strides", "block_shape", "padding_option"),
     "range": ("arg1", "arg2", "step", "num_stages"),
 } | {
     f"atomic_{name}": ("pointer", "val", "mask", "sem", "scope")

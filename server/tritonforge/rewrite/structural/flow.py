@@ -337,6 +337,9 @@ class _Walk:
                 return (*first.shape[:at], "1", *first.shape[at:])
             case "split":
                 return first.shape
+            case "make_tensor_descriptor":
+                self.flow.unknown.append(node)
+                return self.written(value_of(node, name, "block_shape"))
             case "program_id" | "num_programs" | "cdiv" | "constexpr" | "range" | "static_range" | "static_assert":
                 return ()
             case "store" | "debug_barrier" | "device_assert" | "static_print" | "device_print":
@@ -386,6 +389,11 @@ class _Walk:
             owner = self.expression(node.func.value, environment)
             self.flow.unknown.append(node)
             return Value(None, owner.programs | everything.programs, owner.steps | everything.steps)
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "load":
+            # Through a descriptor, whose shape is that of its block: what is read there is not followed.
+            owner = self.expression(node.func.value, environment)
+            self.flow.unknown.append(node)
+            return Value(owner.shape, owner.programs | everything.programs, owner.steps | everything.steps)
         if path in {"float", "int", "min", "max", "range", "len", "bool", "abs"}:
             return self.combined(*arguments)
         if leaf_of(node) in ELEMENTWISE:

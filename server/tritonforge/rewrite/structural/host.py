@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Collection, Sequence
 
+from tritonforge.domain.launch import Tensor
 from tritonforge.domain.source import Edit
 from tritonforge.rewrite.rules.grid import read_grid
 from tritonforge.rewrite.rules.keyword_arguments import insert_keywords
@@ -65,13 +66,18 @@ class Host:
                 raise Refused(f"the launch at line {node.call.lineno} spreads its arguments")
         return max(len(node.call.args) for node in self.nodes)
 
+    @property
+    def has_torch(self) -> bool:
+        """Tell whether torch goes by its name in the file with the launches."""
+        return re.search(r"^import torch\b(?!\s+as\b)", self.source.text, re.MULTILINE) is not None
+
     def require_torch(self) -> None:
         """Check that torch goes by its name in the file with the launches.
 
         Raises:
             Refused: it does not.
         """
-        if not re.search(r"^import torch\b", self.source.text, re.MULTILINE):
+        if not self.has_torch:
             raise Refused("torch is not imported under its name")
 
     def names_set(self) -> set[str]:
@@ -154,3 +160,52 @@ class Host:
         if known is None or any(isinstance(a, ast.Starred) for a in call.args):
             return None
         return call.args[known.index] if known.index < len(call.args) else None
+
+    def passed(self, site: int, parameter: str) -> str:
+        """Return what a launch passes for a parameter as text, of `*x.stride()` too; empty where it does not show it.
+
+        `x` is then a tensor that the launch passes as well, whose recorded number of axes says how many there are.
+        """
+        given = self.argument(site, parameter)
+        if given is not None:
+            return self.source.segment(given)
+        call, parameters = self.nodes[site].call, self.text.kernel.parameters
+        place = 0
+        ranks: dict[str, int] = {}
+        for one in call.args:
+            words = self.source.segment(one)
+            axes = 1
+            if isinstance(one, ast.Starred):
+                owner, _, method = self.source.segment(one.value).rpartition(".")
+                if method != "stride()" or owner not in ranks:
+                    return ""
+                axes = ranks[owner]
+            elif place < len(parameters):
+                tensor = dict(self.text.launch.problem.arguments).get(parameters[place].name)
+                if isinstance(tensor, Tensor):
+                    ranks[words] = len(tensor.shape)
+            for axis in range(axes):
+                if place + axis < len(parameters) and parameters[place + axis].name == parameter:
+                    return f"{owner}.stride({axis})" if isinstance(one, ast.Starred) else words
+            place += axes
+        return ""
+
+    def in_front(self, site: int, lines: Sequence[str]) -> Edit:
+        """Return the edit that puts lines in front of the statement that a launch stands in.
+
+        Raises:
+            Refused: the launch shares its line with another statement.
+        """
+        statement, source = self._statement(site), self.source
+        start, indent = source.span(statement)[0], self.indent_of(site)
+        if source.text[start - len(indent) : start] != indent:
+            raise Refused("the launch shares its line with another statement")
+        return source.insert(start, "".join(f"{line}{source.newline}{indent}" for line in lines))
+
+    def indent_of(self, site: int) -> str:
+        """Return how far the statement that a launch stands in is indented."""
+        line = self.source.line_text(self._statement(site).lineno)
+        return line[: len(line) - len(line.lstrip())]
+
+    def _statement(self, site: int) -> ast.stmt:
+        return next(a for a in self.scopes.ancestors(self.nodes[site].call) if isinstance(a, ast.stmt))

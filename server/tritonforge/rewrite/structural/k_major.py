@@ -57,6 +57,7 @@ class KMajor:
         host = Host(text)
         edits: list[Edit] = []
         copied = 0
+        values: dict[str, int] = {}
         for operand in wrong:
             tensor = _tensor(text, operand.pointer)
             assert tensor is not None
@@ -64,11 +65,13 @@ class KMajor:
             if reuse < LEAST_REUSE:
                 raise Refused(f"{operand.pointer} is used for {reuse} rows, too few to pay for a copy of it")
             copied += tensor.elements * _bytes(tensor.dtype)
+            values |= {operand.along_k: 1, operand.along_other: _contraction(tensor)}
             for site, node in enumerate(host.nodes):
                 edits.append(_copy(text, host, site, node, operand))
         names = " and ".join(o.pointer for o in wrong)
         size = f"{copied / 1e6:.0f} MB" if copied >= 1_000_000 else f"{copied / 1e3:.0f} kB"
-        yield Change(f"{names} copied K-major before the launch ({size} each call)", tuple(dict.fromkeys(edits)))
+        title = f"{names} copied K-major before the launch ({size} each call)"
+        yield Change(title, tuple(dict.fromkeys(edits)), values=values)
 
     def _is_wrong(self, text: KernelText, operand: _Operand) -> bool:
         tensor = _tensor(text, operand.pointer)
@@ -99,8 +102,12 @@ def _rows_beside(text: KernelText, operand: _Operand) -> int:
     assert own is not None
     others = [o for dot in _dots(text) for o in _operands(text, dot) if o.pointer != operand.pointer]
     tensors = [t for o in others for t in [_tensor(text, o.pointer)] if t is not None]
-    contraction = max((d for d, s in zip(own.shape, own.strides, strict=True) if s != 1), default=1)
-    return max((t.elements // max(contraction, 1) for t in tensors), default=0)
+    return max((t.elements // _contraction(own) for t in tensors), default=0)
+
+
+def _contraction(tensor: Tensor) -> int:
+    """Return how many elements are multiplied along the axis of an operand that is not contiguous."""
+    return max(1, *(d for d, s in zip(tensor.shape, tensor.strides, strict=True) if s != 1), 1)
 
 
 def _dots(text: KernelText) -> list[cst.Call]:
@@ -165,18 +172,10 @@ def _copy(text: KernelText, host: Host, site: int, node: LaunchNode, operand: _O
         given = host.argument(site, parameter)
         if given is None or not re.fullmatch(rf"{tensor.id}\.stride\(-?[012]\)", text.source.segment(given)):
             raise Refused(f"the launch does not take {parameter} from {tensor.id} itself")
-    statement: ast.AST = node.call
-    for around in host.scopes.ancestors(node.call):
-        if isinstance(around, ast.stmt):
-            statement = around
-            break
-    assert isinstance(statement, ast.stmt)
-    start = text.source.span(statement)[0]
-    line = text.source.line_text(statement.lineno)
-    indent = line[: len(line) - len(line.lstrip())]
-    if text.source.text[start - len(indent) : start] != indent:
-        raise Refused("the launch shares its line with another statement")
-    said = f"# The contraction contiguous, as the tensor cores read it.{text.source.newline}{indent}"
-    return text.source.insert(
-        start, f"{said}{tensor.id} = {tensor.id}.t().contiguous().t(){text.source.newline}{indent}"
+    return host.in_front(
+        site,
+        [
+            "# The contraction contiguous, as the tensor cores read it.",
+            f"{tensor.id} = {tensor.id}.t().contiguous().t()",
+        ],
     )

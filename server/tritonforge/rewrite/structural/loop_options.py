@@ -62,7 +62,7 @@ class FlattenedLoops:
 
     def changes(self, text: KernelText) -> Iterator[Change]:
         """Yield the one way of making it."""
-        if _capability(text) < 80:
+        if capability(text) < 80:
             raise Absent(f"{text.task.arch} has no asynchronous copies that could begin earlier")
         loops = [
             call
@@ -83,7 +83,7 @@ class SpecializedWarps:
 
     def changes(self, text: KernelText) -> Iterator[Change]:
         """Yield the one way of making it."""
-        if _capability(text) < 100:
+        if capability(text) < 100:
             raise Absent(f"{text.task.arch} does not specialise warps")
         loops = _dot_loops(text, "warp_specialize", most=1)
         warps = text.value("num_warps") or 4
@@ -101,7 +101,7 @@ class OneAccumulator:
 
     def changes(self, text: KernelText) -> Iterator[Change]:
         """Yield the one way of making it."""
-        if not 100 <= _capability(text) < 120:
+        if not 100 <= capability(text) < 120:
             raise Absent(f"{text.task.arch} has no tensor memory")
         loops = _dot_loops(text, "disallow_acc_multi_buffer", most=4)
         yield _told(text, loops, "disallow_acc_multi_buffer", "True", "one accumulator in tensor memory")
@@ -132,7 +132,7 @@ def _inner(node: cst.For) -> list[cst.CSTNode]:
     return [n for n in nodes_of(node.body) if isinstance(n, cst.For | cst.While)]
 
 
-def _capability(text: KernelText) -> int:
+def capability(text: KernelText) -> int:
     """Return 90 for sm_90; 0 for what is not NVIDIA's."""
     found = re.fullmatch(r"sm_(\d+)[af]?", text.task.arch)
     return int(found.group(1)) if found is not None else 0
