@@ -41,6 +41,7 @@ CALLS = {
     "causal_attention": ("causal_attention", "q=fp16[1, 1, 70, 16] k=fp16[1, 1, 70, 16] v=fp16[1, 1, 70, 16]"),
     "tail_attention": ("attention", "q=fp16[1, 1, 40, 16] k=fp16[1, 1, 40, 16] v=fp16[1, 1, 40, 16]"),
     "heads_decode": ("decode", "q=fp16[1, 4, 16] k_cache=fp16[1, 40, 2, 16] v_cache=fp16[1, 40, 2, 16]"),
+    "narrow_attention": ("attention", "q=bf16[1, 20, 16] k=bf16[1, 40, 16] v=bf16[1, 40, 16]"),
     "online_logsumexp": ("logsumexp", "x=fp32[3, 40] block=16"),
     "variance_tiles": ("moments", "x=fp32[3, 40] block=16"),
     "split_decode": ("decode", "q=fp32[1, 16] k=fp32[1, 40, 16] v=fp32[1, 40, 16]"),

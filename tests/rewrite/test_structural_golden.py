@@ -164,6 +164,8 @@ TOGETHER = {
     ("several-rows", "pairs"): ("pairs_rotary", "block-too-small", "(BLOCK_ROWS, BLOCK, 2)"),
     # Tiles alone leave most of the device idle, parts alone leave one narrow load a round.
     ("row-tiles", "split-loop"): ("tiles_columns", "grid-too-small", "tl.store(partial_ptr + slot * BLOCK"),
+    # Products in fp32 take longer than the loads that a group saves.
+    ("grouped-heads", "split-loop", "narrow-operands"): ("heads_decode", "latency", " + weighted_sum(p, v)"),
 }
 """Rewrites that are worth more than one after the other → the golden case, what limits it, what both make of it."""
 

@@ -14,6 +14,9 @@ GOLDEN = Path(__file__).parent.parent / "golden" / "structural"
 
 _RUN = """
 import importlib.util, json, sys, torch
+from tritonforge.worker.interpreter import bfloat16
+
+bfloat16.install()  # Triton's interpreter multiplies the bits of bfloat16
 
 def results(path):
     spec = importlib.util.spec_from_file_location("module", path)

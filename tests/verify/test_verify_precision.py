@@ -95,6 +95,18 @@ PARTS = (
     + "".join(dot(part, "%o0", element="bf16") for part in ("%high", "%middle", "%low"))
 )
 """A product of fp32 and bf16, the former in parts of 8 bits."""
+SCALED = (
+    PARTS.replace(
+        "arith.truncf %rest",
+        "arith.truncf %scaled",
+    )
+    .replace(
+        "%middle = ",
+        "%by = arith.constant dense<2.560000e+02> : tensor<32x32xf32> loc(#loc)"
+        "\n    %scaled = arith.mulf %rest, %by : tensor<32x32xf32> loc(#loc)\n    %middle = ",
+    )
+    .replace("arith.subf %rest, %middle_wide", "arith.subf %scaled, %middle_wide")
+)
 
 LOWER = {
     "tf32 for fp32": (of(IEEE), of(TF32), "the candidate multiplies in tf32 (line 7) where the original uses ieee fp32"),
@@ -192,6 +204,11 @@ LOWER = {
         of(WIDE + dot("%aw", "%bw"), element="f16"), of(HALVES + dot(element="f16", result="f16"), element="f16"),
         "accumulates in fp16",
     ),
+    "parts that are scaled by something else": (
+        of(MIXED + dot("%a0", "%ow"), element="bf16"),
+        of(SCALED.replace("2.560000e+02", "3.000000e+02"), element="bf16"),
+        "multiplies in bf16",
+    ),
     "two parts of three": (
         of(MIXED + dot("%a0", "%ow"), element="bf16"),
         of(PARTS.replace("tt.dot %low", "tt.dot %middle"), element="bf16"),
@@ -270,6 +287,7 @@ NOT_LOWER = {
         of(WIDE + dot("%aw", "%bw", attributes=", inputPrecision = tf32"), element="f16"),
     ),
     "an fp32 factor in three parts": (of(MIXED + dot("%a0", "%ow"), element="bf16"), of(PARTS, element="bf16")),
+    "parts that are scaled by powers of two": (of(MIXED + dot("%a0", "%ow"), element="bf16"), of(SCALED, element="bf16")),
 }  # fmt: skip
 
 

@@ -38,14 +38,14 @@ _TUNED = 4
 """Sets of launch parameters that a structural rewrite is tried with, where it is one for the bottleneck."""
 
 _FINISHED_BY = {
-    "private-sums": "two-stages",
-    "unlocked-sums": "two-stages",
-    "several-rows": "pairs",
-    "row-tiles": "split-loop",
-    "grouped-heads": "split-loop",
+    "private-sums": ("two-stages",),
+    "unlocked-sums": ("two-stages",),
+    "several-rows": ("pairs",),
+    "row-tiles": ("split-loop",),
+    "grouped-heads": ("split-loop", "narrow-operands"),
 }
-"""Which rewrite finishes what another begins. Step by step the search need not get there: the second alone may be the
-faster one, and leaves the first nothing to do."""
+"""Which rewrites finish what another begins, one after the other. Step by step the search need not get there: the
+second alone may be the faster one, and leaves the first nothing to do."""
 
 Step = Candidate | Refusal
 
@@ -112,12 +112,22 @@ class RuleEngine:
                 tuned = place == 0 and fitting and not has_list(made.task.kernel)
                 both = _joined(task, made, outcome)
                 every = [both]
-                if fitting and (name := _FINISHED_BY.get(rewrite.name)):
-                    every += [_joined(task, both, finished) for finished in self._made_by(name, both.task)]
+                if fitting:
+                    every += self._finished(task, both, _FINISHED_BY.get(rewrite.name, ()))
                 yield from (one.candidate for one in every)
                 # What finishes it in other ways differs in numbers alone.
                 for one in every[:2] if tuned else ():
                     yield from (step for step in _tuned(task, one, settable, _TUNED) if isinstance(step, Candidate))
+
+    def _finished(self, task: Task, made: Rewritten, names: Sequence[str]) -> Iterator[Rewritten]:
+        """Yield what the rewrites of `names` make of what was made, one after the other, without those that decline."""
+        for place, name in enumerate(names):
+            outcomes = list(self._made_by(name, made.task))
+            for outcome in outcomes:
+                both = _joined(task, made, outcome)
+                yield from list(self._finished(task, both, names[place + 1 :])) or [both]
+            if outcomes:
+                return
 
     def _on_top(self, task: Task, made: Rewritten, best: Candidate) -> Iterator[Candidate]:
         """Yield structural rewrites for the bottleneck with the fastest version's launch parameters, as they are."""

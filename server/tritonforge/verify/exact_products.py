@@ -4,13 +4,16 @@ Significands of p and q bits make one of p + q bits, so that the products of two
 bfloat16 (8 bits) fit the 24 bits of fp32, in which a matrix unit adds them up. What such a dot computes from values
 that were loaded in 16 bits is what fp32 computes from them.
 
-A longer value may be multiplied in parts: x is high = round(x), then round(x - high), and so on. Each rest is exact
+A longer value may be multiplied in parts: x is high = round(x), then round(x - high), and so on, where a rest may be
+scaled by a power of two, so that it does not underflow. Each rest is exact
 (Dekker 1971, "A floating-point technique for extending the available precision"), so that parts which hold all of
 its bits together lose nothing, if every one of them is multiplied by the same factor.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 
 from tritonforge.compilation.dataflow import ARGUMENT, LOADS, Node
@@ -19,6 +22,7 @@ from tritonforge.verify.formats import Format, format_of, lowers
 NARROWING = frozenset(["arith.truncf", "tt.fp_to_fp"])
 _WIDENING = frozenset(["arith.extf", "tt.fp_to_fp"])
 _CONSTANT = "arith.constant"
+_NUMBER = re.compile(r"-?\d+\.\d+e[+-]\d+")
 EXACT_IN_FP32 = Format("fp32", 24, 8)
 """What products are worth that fp32 holds as they are."""
 
@@ -76,8 +80,8 @@ def is_in_parts(dot: Node, place: int) -> bool:
     if operand.name not in NARROWING or not operand.operands:
         return False
     whole = operand.operands[0]
-    while is_rest(whole):
-        whole = whole.operands[0]
+    while is_rest(_unscaled(whole)):
+        whole = _unscaled(whole).operands[0]
     parts = _parts(whole, operand.element)
     format_, source = format_of(operand.element), format_of(whole.element)
     if operand not in parts or format_ is None or source is None or format_.exponent < source.exponent:
@@ -91,6 +95,16 @@ def is_in_parts(dot: Node, place: int) -> bool:
     )  # fmt: skip
 
 
+def _unscaled(node: Node) -> Node:
+    """Return x where a value is x times a power of two, which rounds nothing; else the value itself."""
+    if node.name == "arith.mulf" and len(node.operands) == 2:
+        for value, factor in (node.operands, node.operands[::-1]):
+            number = _NUMBER.search(factor.text) if factor.name == _CONSTANT else None
+            if number and abs(math.frexp(float(number[0]))[0]) == 0.5:
+                return value
+    return node
+
+
 def _parts(whole: Node, element: str) -> list[Node]:
     """Return the parts of a value: its rounding, that of the rest, and so on."""
     parts: list[Node] = []
@@ -101,6 +115,7 @@ def _parts(whole: Node, element: str) -> list[Node]:
         following = next(((u, part) for u, part in followed if part in rounded), None)
         if following is None:
             return [*parts, *rounded[:1]]
-        rest = following[0]
         parts.append(following[1])
+        scaled = (u for u in following[0].users if _unscaled(u) is following[0])
+        rest = next(scaled, following[0])
     return parts

@@ -23,6 +23,7 @@ from tritonforge.rewrite.structural.k_major import KMajor
 from tritonforge.rewrite.structural.loop_axis import LoopAxis
 from tritonforge.rewrite.structural.loops_and_arithmetic import LOOPS_AND_ARITHMETIC
 from tritonforge.rewrite.structural.masked_tail import MaskedTail
+from tritonforge.rewrite.structural.narrow_operands import NarrowOperands
 from tritonforge.rewrite.structural.one_pass_variance import OnePassVariance
 from tritonforge.rewrite.structural.online_softmax import OnlineSoftmax
 from tritonforge.rewrite.structural.pairs import Pairs
@@ -62,6 +63,7 @@ REWRITES: tuple[Structural, ...] = (
     ColumnLoop(),
     RowTiles(),
     SumOfProducts(),
+    NarrowOperands(),
     OnlineSoftmax(),
     OnePassVariance(),
     SplitLoop(),

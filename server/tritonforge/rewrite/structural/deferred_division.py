@@ -127,7 +127,7 @@ def _quotient(text: KernelText, flow: Flow, value: cst.BaseExpression) -> tuple[
             divisor = code(inner.right)
             if not divisor.replace(" ", "").endswith(kept.replace(" ", "")) and flow.of(inner.right).shape != ():
                 continue
-            if cast in {"", "bfloat16", "float32"} or _is_exponential(text, inner.left):
+            if cast in {"", "bfloat16", "float32"} or is_exponential(text, inner.left):
                 return inner, code(grouped(inner.right))
     return None
 
@@ -144,7 +144,7 @@ def _uncast(node: cst.BaseExpression) -> tuple[cst.BaseExpression, str]:
     return node, ""
 
 
-def _is_exponential(text: KernelText, node: cst.BaseExpression) -> bool:
+def is_exponential(text: KernelText, node: cst.BaseExpression) -> bool:
     """Tell whether a value is `exp(x - m)`, directly or by a name that is set once."""
     if isinstance(node, cst.Name):
         values = [
@@ -152,7 +152,7 @@ def _is_exponential(text: KernelText, node: cst.BaseExpression) -> bool:
             for n in nodes_of(text.function)
             if isinstance(n, cst.Assign) and code(n.targets[0].target) == node.value
         ]
-        return len(values) == 1 and not isinstance(values[0], cst.Name) and _is_exponential(text, values[0])
+        return len(values) == 1 and not isinstance(values[0], cst.Name) and is_exponential(text, values[0])
     if not isinstance(node, cst.Call) or name_of(node, text.tl) not in {"exp", "exp2"}:
         return False
     inner = node.args[0].value
