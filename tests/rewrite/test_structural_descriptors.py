@@ -186,9 +186,7 @@ def test_full_blocks_without_a_mask_end_where_the_last_block_does():
 
 
 def test_a_k_major_copy_makes_an_operand_of_tf32_one_for_a_descriptor():
-    wanted = json.loads((GOLDEN / "kmajor_matmul" / "task.json").read_text())
-    text = (GOLDEN / "kmajor_matmul" / FILE).read_text().replace(', input_precision="ieee"', "")
-    before = task_of(text, wanted)
+    before = task("kmajor_matmul", (', input_precision="ieee"', ""))
     assert isinstance(made(before), Refusal)
     after = text_of(made(before, "k-major").task)
     assert "b_desc" in after

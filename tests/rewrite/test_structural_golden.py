@@ -166,6 +166,8 @@ TOGETHER = {
     ("row-tiles", "split-loop"): ("tiles_columns", "grid-too-small", "tl.store(partial_ptr + slot * BLOCK"),
     # Products in fp32 take longer than the loads that a group saves.
     ("grouped-heads", "split-loop", "narrow-operands"): ("heads_decode", "latency", " + weighted_sum(p, v)"),
+    # Tensor cores take fp32 rounded to tf32 straight from what a descriptor copied, where the contraction is contiguous.
+    ("k-major", "tensor-descriptors"): ("kmajor_plain", "tensor-core", "b = b_desc.load([tl.program_id(1) * BLOCK_N, "),
 }
 """Rewrites that are worth more than one after the other → the golden case, what limits it, what both make of it."""
 

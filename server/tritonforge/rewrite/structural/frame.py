@@ -162,7 +162,7 @@ def _same_kernel(kernel: Kernel, before: str, text: str) -> Kernel:
 
 
 def _restated(launch: Launch, before: Kernel, kernel: Kernel, change: Change) -> Launch:
-    """Return the launch with the values that the rewrite gives it; arguments that it adds are not described."""
+    """Return the launch with the values that the rewrite gives it; other arguments that it adds are not described."""
     site = next(
         (
             after.range.start.line
@@ -178,6 +178,8 @@ def _restated(launch: Launch, before: Kernel, kernel: Kernel, change: Change) ->
         (constexprs if parameter is not None else options)[name] = Scalar(value)
     known = {p.name for p in kernel.parameters}
     arguments = tuple((n, constexprs.pop(n, v)) for n, v in launch.problem.arguments if n in known)
+    added = [p.name for p in kernel.parameters if p.name in change.values and p.name in constexprs and not p.constexpr]
+    arguments += tuple((n, constexprs.pop(n)) for n in added)
     config = dataclasses.replace(
         launch.config,
         constexprs=tuple((n, v) for n, v in constexprs.items() if n in known),

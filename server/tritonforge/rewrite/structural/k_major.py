@@ -4,6 +4,8 @@ Tensor cores take 16-bit operands in either order; 8-bit ones, and fp32 as tf32,
 An operand that lies the other way is turned element by element in every program that reads it. One copy moves each
 element twice; the product reads it as often as there are tiles along the other axis.
 
+Where the kernel takes it for granted that elements of a row lie side by side, it gets a stride for them.
+
 Preconditions: the operand's strides are arguments that the launch takes from the tensor itself (`b.stride(0)`); the
 tensor is a variable of the host function and two-dimensional; its elements have 1 or 4 bytes; the kernel's own stride
 along the contraction is not 1 in the recorded launch; the other operand has at least 2,048 rows, so that the copy is
@@ -13,8 +15,9 @@ small beside the product. What the copy takes is not part of the kernel's time: 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -26,19 +29,26 @@ from tritonforge.rewrite.rules.launch_values import LaunchNode, Refused
 from tritonforge.rewrite.structural.calls import name_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.host import Host
-from tritonforge.rewrite.structural.kernel_text import KernelText, code, nodes_of
+from tritonforge.rewrite.structural.kernel_text import KernelText, Names, code, nodes_of, replaced
+from tritonforge.rewrite.structural.parameters import with_parameter
+from tritonforge.rewrite.structural.standing import sum_of
 
 LEAST_REUSE = 2048
+_STRIDE = r"{}\.stride\(-?[012]\)"
 _WIDTHS = {"float32": 4, "int8": 1, "uint8": 1}
 
 
 @dataclass(frozen=True)
 class _Operand:
-    """An operand of a dot: the parameters of its pointer and of its strides along K and along the other axis."""
+    """An operand of a dot: the parameters of its pointer and of its strides along K and along the other axis.
+
+    A stride that is not written, being 1, is empty. `index` is then the other axis's index, if it stands alone.
+    """
 
     pointer: str
     along_k: str
     along_other: str
+    index: cst.Subscript | None = dataclasses.field(default=None, compare=False)
 
 
 class KMajor:
@@ -58,6 +68,8 @@ class KMajor:
         edits: list[Edit] = []
         copied = 0
         values: dict[str, int] = {}
+        wrong, written, passed = _with_strides(text, host, wrong)
+        edits += [*written, *passed]
         for operand in wrong:
             tensor = _tensor(text, operand.pointer)
             assert tensor is not None
@@ -75,7 +87,7 @@ class KMajor:
 
     def _is_wrong(self, text: KernelText, operand: _Operand) -> bool:
         tensor = _tensor(text, operand.pointer)
-        stride, other = text.value(operand.along_k), text.value(operand.along_other)
+        stride, other = _stride(text, operand.along_k), _stride(text, operand.along_other)
         return (
             tensor is not None
             and len(tensor.shape) == 2
@@ -83,6 +95,7 @@ class KMajor:
             and stride is not None
             and stride > 1
             and other == 1
+            and (operand.along_other != "" or operand.index is not None)
             and text.task.arch.startswith("sm_")
         )
 
@@ -133,9 +146,66 @@ def _operands(text: KernelText, dot: cst.Call) -> Iterator[_Operand]:
                             along["columns"] = stride.value
         names = {n.value for n in (address, *nodes_of(address)) if isinstance(n, cst.Name)}
         pointers = [p.name for p in text.kernel.parameters if p.role == "pointer" and p.name in names]
-        if len(along) == 2 and len(pointers) == 1:
+        plain = _plain_indices(text, address)
+        if len({*along, *plain}) == 2 and len(pointers) == 1:
             k, other = ("columns", "rows") if place == 0 else ("rows", "columns")
-            yield _Operand(pointers[0], along[k], along[other])
+            yield _Operand(pointers[0], along.get(k, ""), along.get(other, ""), plain.get(other))
+
+
+def _stride(text: KernelText, name: str) -> int | None:
+    return text.value(name) if name else 1
+
+
+def _plain_indices(text: KernelText, address: cst.BaseExpression) -> dict[str, cst.Subscript | None]:
+    """Return the axes that an address has an index along that no stride multiplies, each with the index.
+
+    The index is None where something is added to it, which a stride would have to multiply as well.
+    """
+    found: dict[str, cst.Subscript | None] = {}
+    rest = []
+    for one in sum_of(address):
+        words = re.sub(r"\s", "", code(one))
+        if isinstance(one, cst.Subscript) and words.endswith(("[:,None]", "[None,:]")):
+            found["rows" if words.endswith("[:,None]") else "columns"] = one
+        elif not isinstance(one, cst.BinaryOperation):
+            rest.append(words)
+    lone = len(rest) == 1 and text.kernel.parameter(rest[0]) is not None
+    return found if lone else dict.fromkeys(found)
+
+
+def _with_strides(
+    text: KernelText, host: Host, operands: Sequence[_Operand]
+) -> tuple[list[_Operand], tuple[Edit, ...], tuple[Edit, ...]]:
+    """Return operands that all have two strides, and the edits of the kernel and of its launches for new ones.
+
+    Raises:
+        Refused: the kernel cannot get one.
+    """
+    names = Names(text)
+    out: list[_Operand] = []
+    made: list[tuple[cst.CSTNode, cst.CSTNode]] = []
+    given: list[list[tuple[str, str]]] = [[] for _ in host.nodes]
+    new: list[str] = []
+    for operand in operands:
+        if operand.along_other or operand.index is None:
+            out.append(operand)
+            continue
+        stem = operand.along_k.removesuffix("k")
+        name = names(f"{stem}n" if stem != operand.along_k else f"{operand.along_k}_other")
+        new.append(name)
+        made.append((operand.index, cst.BinaryOperation(operand.index, cst.Multiply(), cst.Name(name))))
+        out.append(dataclasses.replace(operand, along_other=name, index=None))
+        for site in range(len(host.nodes)):
+            strides = re.fullmatch(r"(.+)\.stride\((\d|-\d)\)", host.passed(site, operand.along_k))
+            if strides is None:
+                raise Refused(f"the launch does not take {operand.along_k} from a tensor")
+            given[site].append((name, f"{strides[1]}.stride({1 - int(strides[2]) % 2})"))
+    if not new:
+        return out, (), ()
+    function = replaced(text.function, made)
+    for place, name in enumerate(new):
+        function = with_parameter(function, name, least=host.most_positional + place)
+    return out, text.edits(function), host.keywords(given)
 
 
 def _address(text: KernelText, node: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -170,8 +240,10 @@ def _copy(text: KernelText, host: Host, site: int, node: LaunchNode, operand: _O
         raise Absent(f"{tensor.id} is copied K-major already")
     for parameter in (operand.along_k, operand.along_other):
         given = host.argument(site, parameter)
-        if given is None or not re.fullmatch(rf"{tensor.id}\.stride\(-?[012]\)", text.source.segment(given)):
-            raise Refused(f"the launch does not take {parameter} from {tensor.id} itself")
+        new = text.kernel.parameter(parameter) is None
+        if new or (given is not None and re.fullmatch(_STRIDE.format(tensor.id), text.source.segment(given))):
+            continue
+        raise Refused(f"the launch does not take {parameter} from {tensor.id} itself")
     return host.in_front(
         site,
         [
