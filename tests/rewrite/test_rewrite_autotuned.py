@@ -2,14 +2,16 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
 from tritonforge.analysis import analyze
 from tritonforge.domain.candidate import Candidate
-from tritonforge.domain.launch import CallSite, Config, Launch, Problem, Scalar, Tensor
+from tritonforge.domain.launch import CallSite, Config, Launch, Problem, RecordedLaunch, Scalar, Tensor
 from tritonforge.domain.messages import Failure
 from tritonforge.domain.source import apply_edits
 from tritonforge.jobs import JobError
@@ -17,6 +19,8 @@ from tritonforge.optimize import shapes
 from tritonforge.optimize.exploring import explore
 from tritonforge.optimize.loop import _best_config
 from tritonforge.optimize.search import Attempt, Search
+from tritonforge.optimize.tasks import task_of
+from tritonforge.profiling.measuring import Samples
 from tritonforge.rewrite import RuleEngine, rewrite_launch
 from tritonforge.rewrite.protocol import Refusal
 from tritonforge.rewrite.rules.autotune_key import wider_key
@@ -246,6 +250,24 @@ def test_where_nothing_can_be_tried_it_is_said_what_was_looked_at():
     assert re.match(
         r"\d+ structural rewrites were looked at beside the launch parameters, and none can be made of", note
     )
+
+
+def test_with_a_gpu_what_an_autotuner_chose_is_what_there_is_to_improve_on():
+    (kernel,) = analyze(TUNED, "k.py").kernels
+    session = SimpleNamespace(measures=True, arch="sm_90")
+    search = Search(Subject("/w", "k.py", TUNED, kernel), session, None, [], 60.0, 0.0, lambda _: None)
+    first = Config((("BLOCK", Scalar(64)),), (("num_warps", Scalar(4)),), (64, 1, 1))
+    launch = Launch("l", "k.py", "scale", Problem(()), first, CallSite("k.py", 1, "run"))
+    made = RecordedLaunch(
+        "k.py", "scale", 14, (), (("BLOCK", Scalar(512)),), (("num_warps", Scalar(8)),), (8, 1, 1),
+        CallSite("k.py", 1, "run"), autotuned=True,
+    )  # fmt: skip
+    for recorded, wanted in ((made, (512, 8)), (replace(made, autotuned=False), (64, 64))):
+        search.baseline = Attempt(Candidate("original", (), ()), TUNED, (_assessed(launch),))
+        with mock.patch("tritonforge.optimize.search.with_time", lambda one, *_: one):
+            search.baseline.settle(Samples({"another id": (10.0, 11.0)}, made=(recorded,)), None)
+        (seen,) = task_of(search, search.baseline).launches
+        assert (dict(seen.config.constexprs)["BLOCK"].value, seen.config.grid[0], seen.id) == (*wanted, "l")
 
 
 def _assessed(launch):

@@ -18,7 +18,7 @@ from tritonforge.diagnosis.assessment import Assessed, Yardstick, assess, with_t
 from tritonforge.domain.candidate import Candidate, Suggestion, Trial
 from tritonforge.domain.finding import Bottleneck, Finding
 from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.launch import Config, Scalar
+from tritonforge.domain.launch import Config, RecordedLaunch, Scalar
 from tritonforge.domain.messages import Program
 from tritonforge.domain.results import OptimizeResult
 from tritonforge.jobs.session import Session
@@ -94,6 +94,8 @@ class Attempt:
     """Its time by an earlier run's speedup and the original's time now, where it was not measured in this run."""
     known_by_launch: Mapping[str, float] = field(default_factory=dict)
     """That time launch by launch, by the launch's id."""
+    as_timed: Mapping[str, RecordedLaunch] = field(default_factory=dict)
+    """Its launches by their ids as they were timed first: with the configurations that an autotuner chose."""
 
     @property
     def decided(self) -> bool:
@@ -123,6 +125,8 @@ class Attempt:
         """Take measured samples over, and judge its launches by them."""
         self.samples = samples
         rows = list(samples.by_launch.values())
+        if not self.as_timed and len(samples.made) == len(self.assessed):
+            self.as_timed = {one.launch.id: made for one, made in zip(self.assessed, samples.made, strict=True)}
         if len(rows) == len(self.assessed):
             self.assessed = tuple(
                 with_time(one, summarise(row), judge) for one, row in zip(self.assessed, rows, strict=True)

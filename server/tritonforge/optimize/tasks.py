@@ -10,6 +10,7 @@ from tritonforge.domain.launch import Launch
 from tritonforge.domain.source import apply_edits
 from tritonforge.optimize.search import LAUNCH_PARAMETERS, Attempt, Search
 from tritonforge.rewrite import Task, edits_between
+from tritonforge.workload.launches import split
 
 
 def base_for_rules(search: Search) -> Attempt:
@@ -37,7 +38,7 @@ def task_of(search: Search, base: Attempt) -> Task | None:
     return Task(
         kernel=kernel,
         texts=subject.texts(base.candidate.edits),
-        launches=_with_times(base),
+        launches=_as_timed(search, base),
         findings=search.findings if base is original else diagnose(kernel, [one.case for one in base.assessed]),
         bottlenecks=judged,
         arch=search.session.arch,
@@ -45,12 +46,20 @@ def task_of(search: Search, base: Attempt) -> Task | None:
         measured=search.measured,
         assessments=tuple(one.assessment for one in base.assessed),
         rooflines={launch.id: one.roofline for launch, one in own if one.roofline},
-        original=_with_times(original),
+        original=_as_timed(search, original),
     )
 
 
-def _with_times(attempt: Attempt) -> tuple[Launch, ...]:
-    timed = (dataclasses.replace(one.launch, time_us=one.case.time_us) for one in attempt.assessed)
+def _as_timed(search: Search, attempt: Attempt) -> tuple[Launch, ...]:
+    """Return a version's launches with their times, and with what an autotuner chose for those of the original.
+
+    Compiled is its first configuration, which may be far from what there is to improve on.
+    """
+    timed = []
+    for one in attempt.assessed:
+        made = attempt.as_timed.get(one.launch.id) if attempt is search.original else None
+        config = split(search.subject.kernel, made)[1] if made is not None and made.autotuned else one.launch.config
+        timed.append(dataclasses.replace(one.launch, time_us=one.case.time_us, config=config))
     return tuple(sorted(timed, key=lambda launch: launch.rank))
 
 

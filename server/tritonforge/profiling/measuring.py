@@ -28,7 +28,7 @@ class Samples:
     of them, their sum stands under the id of the call's first launch. `counts`: how often each launch is made, once
     where that is not said. `whole`: all calls together, each as often as it is made, with everything that their host
     code has the GPU do; empty where that was not asked for, or could not be timed. `memory`: it failed for want of
-    memory beside the others.
+    memory beside the others. `made`: the launches as they were timed, in their order, with what an autotuner chose.
     """
 
     by_launch: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -36,6 +36,7 @@ class Samples:
     counts: Mapping[str, int] = field(default_factory=dict)
     whole: tuple[float, ...] = ()
     memory: bool = False
+    made: tuple[RecordedLaunch, ...] = ()
 
     def total(self) -> tuple[float, ...]:
         """Return, sample by sample, the sum over all launches, each as often as it was made."""
@@ -84,6 +85,7 @@ async def measure(
         JobError: when the first program cannot be timed.
     """
     collected: list[dict[str, tuple[float, ...]]] = [{} for _ in programs]
+    made: list[list[RecordedLaunch]] = [[] for _ in programs]
     errors: list[str | None] = [None] * len(programs)
     crowded: set[int] = set()
     notes: list[str] = []
@@ -108,13 +110,17 @@ async def measure(
             rows = [one.samples for one in timed.launches]
             if len(rows) != len(ids):
                 rows = [tuple(sum(row) for row in zip(*rows, strict=False))]
-            for launch_id, row in zip(ids, rows, strict=False):
-                collected[index].setdefault(launch_id, row)
+            for launch_id, row, one in zip(ids, rows, timed.launches, strict=False):
+                if launch_id not in collected[index]:
+                    collected[index][launch_id] = row
+                    made[index].append(one.launch)
     found = []
-    for index, (times, rows, error) in enumerate(zip(collected, wholes, errors, strict=True)):
+    for index, (times, how, rows, error) in enumerate(zip(collected, made, wholes, errors, strict=True)):
         # Of all calls or of none: a sum over some would be the time of another question.
         added = tuple(sum(row) for row in zip(*rows, strict=False)) if len(rows) == len(calls) else ()
-        found.append(Samples({}, error, memory=index in crowded) if error else Samples(times, whole=added))
+        found.append(
+            Samples({}, error, memory=index in crowded) if error else Samples(times, whole=added, made=tuple(how))
+        )
     return tuple(found), tuple(notes)
 
 

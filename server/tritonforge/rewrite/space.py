@@ -157,8 +157,8 @@ def _ordered(facts: Facts, kind: BottleneckClass) -> Iterator[Values]:
     tiles = _dot_values(facts) if facts.kernel.dots else _block_values(facts)
     options = _option_values(facts)
     if has_list(facts.kernel):
-        # What the launch runs with is not what its autotuner chose, so that other options of it tell little.
-        everything = [*tiles, *options]
+        # The best of the list is known, and what lies beside it is what the list may lack.
+        everything = [*_beside(facts), *tiles, *options]
     elif kind in {"latency", "dram-bandwidth", "at-roofline", "launch-bound"}:
         everything = [*options, *tiles]
     elif kind in {"register-spill", "low-occupancy"}:
@@ -271,6 +271,20 @@ def _block_values(facts: Facts) -> list[Values]:
     moves = [(t, to) for up in (2, 4) for t in free for to in (facts.current[t] * up,)]
     moves += [(t, facts.current[t] // 2) for t in free if facts.current[t] > 1]
     return [_complete(facts, {tile: to}, warps, stages) for tile, to in moves for warps in (4, 8)]
+
+
+def _beside(facts: Facts) -> list[Values]:
+    """Return today's values with a tile doubled or halved, alone and together with the warps, or with other options."""
+    now = facts.filled({})
+    today = _complete(facts, {}, now["num_warps"], now["num_stages"])
+    moves: list[Values] = []
+    for tile in (n for n in facts.names if n in facts.kernel.tiles and n not in facts.fixed):
+        for times in (2, 0.5):
+            other = {tile: int(today[tile] * times)}
+            moves += [other, other | {"num_warps": int(today["num_warps"] * times)}]
+    moves += [{"num_warps": int(today["num_warps"] * times)} for times in (2, 0.5)]
+    moves += [{"num_stages": today["num_stages"] + more} for more in (1, -1) if facts.staged]
+    return [today | move for move in moves if min(move.values()) >= 1]
 
 
 def _distance(a: tuple[int, ...], b: tuple[int, ...]) -> float:
