@@ -77,8 +77,8 @@ def scores(q, k):
 """
 
 
-def _steps(host, **changes):
-    text = KERNELS + host
+def _steps(host, text="", **changes):
+    text = text or KERNELS + host
     (kernel,) = (k for k in analyze(text, "a.py").kernels if k.name == "scores_kernel")
     values = {"BT": 128, "BS": 64, "BD": 128, "BV": 128, "num_warps": 8, "num_stages": 3} | changes
     tensor = Tensor((4096, 128), (128, 1), "bfloat16")
@@ -138,3 +138,11 @@ def test_a_branch_that_cannot_have_run_is_not_edited():
     assert any(
         r.startswith("BT stays 32: this launch ran with BT=32, which is set at none of the lines") for r in reasons
     )
+
+
+def test_tiles_that_an_autotuner_leaves_to_the_launch_stay():
+    autotuned = "@triton.autotune(configs=[triton.Config({}, num_warps=8)], key=['T'])\n@triton.jit\ndef scores_kernel"
+    host = OWN.replace(", num_warps=num_warps)", ")")
+    text = (KERNELS + host).replace("@triton.jit\ndef scores_kernel", autotuned)
+    _, reasons = _steps(host, text)
+    assert "BT stays 128: the autotuner's configs leave BT to the launch." in reasons

@@ -30,10 +30,11 @@ class Settable:
     @classmethod
     def of(cls, kernel: Kernel, texts: Mapping[str, str], launches: Sequence[Launch], arch: str) -> Settable:
         """Ask the rewrite of launch parameters for half and twice of what the first launch ran with."""
-        if kernel.autotune is not None:
-            return cls()
         launch = launches[0]
         facts = Facts.of(kernel, launch, arch)
+        if kernel.autotune is not None:
+            left = (name for name in kernel.tiles if name in facts.fixed)
+            return cls(why={name: f"the autotuner's configs leave {name} to the launch." for name in left})
         free, why = set[str](), dict[str, str]()
         for name in (n for n in kernel.tiles if n in facts.fixed):
             now = facts.current[name]
