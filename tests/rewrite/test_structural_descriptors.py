@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from test_structural_golden import BY_NAME, task_of
 
+from tritonforge.domain.finding import Bottleneck
 from tritonforge.rewrite import Refusal, RuleEngine
 from tritonforge.rewrite.structural import rewrites
 
@@ -158,19 +159,14 @@ def test_a_head_of_any_width_is_asked_about_in_the_words_of_the_launch():
 ORDERS = {
     "exp2-scale": ("scores = tl.dot(q, k) * scale_log2",),
     "masked-tail": ("for start in range(0, full_end, BLOCK_N):", "for start in range(full_end, length, BLOCK_N):"),
-    "dot-accumulator": (),
-    "deferred-division": (),
 }
 
 
 @pytest.mark.parametrize("other", ORDERS)
 def test_other_rewrites_make_the_same_before_and_after(other):
     before = task("descriptors_attention")
-    first = made(before, other)
-    if isinstance(first, Refusal):
-        assert isinstance(made(made(before).task, other), Refusal)
-        return
-    earlier, later = made(first.task).task.texts[FILE], made(made(before).task, other).task.texts[FILE]
+    earlier = made(made(before, other).task).task.texts[FILE]
+    later = made(made(before).task, other).task.texts[FILE]
     # Lines that each puts in front of the loop come in the order in which they were made.
     assert sorted(unparsed(earlier)) == sorted(unparsed(later))
     assert all(words in earlier for words in ORDERS[other])
@@ -195,7 +191,8 @@ def test_a_k_major_copy_makes_an_operand_of_tf32_one_for_a_descriptor():
 
 
 def test_no_launch_parameter_is_made_of_the_constexpr_that_tells_whether_rows_are_aligned():
-    before = task("descriptors_attention")
+    before = replace(task("descriptors_attention"), bottlenecks={"1": Bottleneck("latency", 1.0, "predicted")})
     steps = RuleEngine([BY_NAME["tensor-descriptors"]]).propose(before)
     both = [c for c in steps if not isinstance(c, Refusal) and len(c.rewrites) == 2]
+    assert both
     assert all("ALIGNED" not in dict(dict(c.rewrites)["launch-parameters"]) for c in both)

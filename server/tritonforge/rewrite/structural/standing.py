@@ -6,8 +6,10 @@ from, and refuses where that might be another one in another round.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import libcst as cst
 
@@ -66,14 +68,14 @@ class Standing:
             body, own = self.way[depth]
             before = at[1] if depth == at[0] else own
             loop = self.loops[depth - 1] if depth else None
-            times = times_set(body)[name] + (loop is not None and name in names_in(loop.target))
+            times = _times(body)[name] + (loop is not None and name in names_in(loop.target))
             if not times:
                 continue
             if times > 1:
                 raise Refused(f"{name} is set more than once")
             if loop is not None and name in names_in(loop.target):
                 return Found((depth, -1))
-            place = next(i for i, one in enumerate(body.body) if times_set(one)[name])
+            place = next(i for i, one in enumerate(body.body) if _times(one)[name])
             if place >= before:
                 raise Refused(f"{name} is set behind where it is read")
             return Found((depth, place), _value(body.body[place], name))
@@ -143,6 +145,12 @@ def cast_to_64_bits(node: cst.BaseExpression, tl: str) -> cst.BaseExpression | N
     if name_of(node, tl) == "cast" and len(node.args) == 2 and code(node.args[1].value) == f"{tl}.int64":
         return node.args[0].value
     return None
+
+
+@lru_cache(maxsize=2048)
+def _times(node: cst.CSTNode) -> Counter[str]:
+    # The same bodies are asked about for each name that is followed. Nodes hash by identity.
+    return times_set(node)
 
 
 def _value(statement: cst.CSTNode, name: str) -> cst.BaseExpression | None:
