@@ -324,3 +324,58 @@ def test_an_offset_may_get_its_64_bits_elsewhere(name):
 def test_an_original_of_32_bits_asks_for_no_more():
     narrow = WIDE.replace(".to(tl.int64)", "")
     assert broken_rule(narrow, narrow.replace("row * so", "(row + 0) * so"), []) == ""
+
+
+ENDS = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def sums(x, o, first, n, B: tl.constexpr):
+    lanes = tl.arange(0, B)
+    acc = tl.zeros((B,), dtype=tl.float32)
+    end = tl.minimum(first + 1, n) // B * B
+    for start in range(0, end, B):
+        c = start + lanes
+        acc += tl.load(x + c)
+    for start in range(end, n, B):
+        c = start + lanes
+        acc += tl.load(x + c, mask=c < n, other=0.0)
+    tl.store(o + lanes, acc)
+"""
+WHOLE = ENDS.replace("tl.load(x + c)", "tl.load(x + c, mask=c < n, other=0.0)")
+
+
+def test_a_mask_may_go_where_the_loop_ends_before_it_would_say_no():
+    assert dropped_masks(WHOLE, ENDS) == ()
+    assert dropped_masks(WHOLE, ENDS.replace("end = tl.minimum(first + 1, n)", "end = n")) == ()
+    both = "(c < n) & (c < first)"
+    assert dropped_masks(WHOLE.replace("mask=c < n", f"mask={both}"), ENDS.replace("mask=c < n", f"mask={both}").replace(
+        "tl.minimum(first + 1, n)", "min(first, n)"
+    )) == ()  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("tl.minimum(first + 1, n) // B * B", "tl.minimum(first + 1, n)"),
+        ("tl.minimum(first + 1, n) // B * B", "tl.maximum(first + 1, n) // B * B"),
+        ("tl.minimum(first + 1, n) // B * B", "(n + B) // B * B"),
+        ("tl.minimum(first + 1, n) // B * B", "first // B * B"),
+        ("// B * B", "// B * 2"),
+        ("range(0, end, B)", "range(1, end, B)"),
+        ("range(0, end, B)", "range(0, end, 2 * B)"),
+        ("range(0, end, B)", "range(0, end + B, B)"),
+        ("        c = start + lanes\n        acc += tl.load(x + c)", "        c = start + 2 * lanes\n        acc += tl.load(x + c)"),
+        ("        c = start + lanes\n        acc += tl.load(x + c)", "        c = start + lanes\n        c += 1\n        acc += tl.load(x + c)"),
+        ("lanes = tl.arange(0, B)", "lanes = tl.arange(1, B + 1)"),
+        ("    for start in range(0", "    B = 2 * B\n    for start in range(0"),
+        ("    for start in range(0", "    n += 8\n    for start in range(0"),
+        ("    for start in range(0", "    end = end + B\n    for start in range(0"),
+    ],
+)  # fmt: skip
+def test_a_loop_that_may_go_beyond_it_is_no_reason_to_drop_a_mask(old, new):
+    assert old in ENDS
+    (dropped,) = dropped_masks(WHOLE, ENDS.replace(old, new, 1))
+    assert (dropped.parameter, dropped.kind) == ("x", "load")

@@ -16,6 +16,7 @@ from tritonforge.analysis import analyze
 from tritonforge.domain.kernel import Access, Kernel
 from tritonforge.verify.events import Event, events
 from tritonforge.verify.host_code import File, read_file
+from tritonforge.verify.loop_ends import within_ends
 from tritonforge.verify.offsets import narrowed_offset
 
 _DIVIDES = re.compile(r"%[^=]*==\s*0\b")
@@ -85,7 +86,7 @@ def _stands_in(event: Event, after: File, before: File | None) -> bool:
 
 
 def dropped_masks(original: str, candidate: str, file: str = "") -> tuple[DroppedMask, ...]:
-    """Return the accesses that lost their mask and that no divisibility test of the source guards.
+    """Return the accesses that lost their mask and that neither a divisibility test nor a loop's end guards.
 
     Loads and stores are matched by parameter; a parameter that the original does not have is matched to all of them.
     """
@@ -106,9 +107,16 @@ def dropped_masks(original: str, candidate: str, file: str = "") -> tuple[Droppe
             ]
             if same and all(other.mask is not None for other in same):
                 line = access.range.start.line
-                if module is None or not _is_guarded(kernel, access, module):
+                masks = [other.mask for other in same]
+                if module is None or not (_is_guarded(kernel, access, module) or _ends_before(module, line, masks)):
                     found.append(DroppedMask(kernel.name, access.pointer, access.kind, line))
     return tuple(found)
+
+
+def _ends_before(module: File, line: int, masks: Sequence[str | None]) -> bool:
+    """Tell whether the loops around a line end before any of the masks that the original has there would say no."""
+    around = [jit.node for jit in module.jits.values() if jit.node.lineno <= line <= (jit.node.end_lineno or 0)]
+    return bool(around) and within_ends(around[-1], line, masks)
 
 
 def _is_guarded(kernel: Kernel, access: Access, module: File) -> bool:
