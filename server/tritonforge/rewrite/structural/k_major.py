@@ -4,10 +4,10 @@ Tensor cores take 16-bit operands in either order; 8-bit ones, and fp32 as tf32,
 An operand that lies the other way is turned element by element in every program that reads it. One copy moves each
 element twice; the product reads it as often as there are tiles along the other axis.
 
-Where the kernel takes it for granted that elements of a row lie side by side, it gets a stride for them.
+Where the kernel takes it for granted how a matrix lies (`k[:, None] * N + n[None, :]`), it gets strides of it.
 
-Preconditions: the operand's strides are arguments that the launch takes from the tensor itself (`b.stride(0)`); the
-tensor is a variable of the host function and two-dimensional; its elements have 1 or 4 bytes; the kernel's own stride
+Preconditions: the operand's strides are arguments that the launch takes from the tensor itself (`b.stride(0)`), or
+sizes and 1; the tensor is a variable of the host function and two-dimensional; its elements have 1 or 4 bytes; the kernel's own stride
 along the contraction is not 1 in the recorded launch; the other operand has at least 2,048 rows, so that the copy is
 small beside the product. What the copy takes is not part of the kernel's time: the title says how much is copied.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -25,16 +25,16 @@ import libcst as cst
 from tritonforge.domain.finding import BottleneckClass
 from tritonforge.domain.launch import Tensor
 from tritonforge.domain.source import Edit
-from tritonforge.rewrite.rules.launch_values import LaunchNode, Refused
+from tritonforge.rewrite.rules.launch_values import Refused
 from tritonforge.rewrite.structural.calls import name_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.host import Host
 from tritonforge.rewrite.structural.kernel_text import KernelText, Names, code, nodes_of, replaced
 from tritonforge.rewrite.structural.parameters import with_parameter
 from tritonforge.rewrite.structural.standing import sum_of
+from tritonforge.rewrite.structural.workspace import HostNames
 
 LEAST_REUSE = 2048
-_STRIDE = r"{}\.stride\(-?[012]\)"
 _WIDTHS = {"float32": 4, "int8": 1, "uint8": 1}
 
 
@@ -42,13 +42,15 @@ _WIDTHS = {"float32": 4, "int8": 1, "uint8": 1}
 class _Operand:
     """An operand of a dot: the parameters of its pointer and of its strides along K and along the other axis.
 
-    A stride that is not written, being 1, is empty. `index` is then the other axis's index, if it stands alone.
+    A stride that is not written, being 1, is empty. `index` is then the other axis's index, if it stands alone, and
+    `factor` where the stride along K is written.
     """
 
     pointer: str
     along_k: str
     along_other: str
     index: cst.Subscript | None = dataclasses.field(default=None, compare=False)
+    factor: cst.Name | None = dataclasses.field(default=None, compare=False)
 
 
 class KMajor:
@@ -68,9 +70,9 @@ class KMajor:
         edits: list[Edit] = []
         copied = 0
         values: dict[str, int] = {}
-        wrong, written, passed = _with_strides(text, host, wrong)
-        edits += [*written, *passed]
-        for operand in wrong:
+        copies = _copies(host, wrong)
+        strides = _Strides(text, host, copies)
+        for operand in map(strides.of, wrong):
             tensor = _tensor(text, operand.pointer)
             assert tensor is not None
             reuse = _rows_beside(text, operand)
@@ -78,8 +80,9 @@ class KMajor:
                 raise Refused(f"{operand.pointer} is used for {reuse} rows, too few to pay for a copy of it")
             copied += tensor.elements * _bytes(tensor.dtype)
             values |= {operand.along_k: 1, operand.along_other: _contraction(tensor)}
-            for site, node in enumerate(host.nodes):
-                edits.append(_copy(text, host, site, node, operand))
+            for site in range(len(host.nodes)):
+                edits += _copy(text, host, site, operand, copies[site, operand.pointer])
+        edits += strides.edits()
         names = " and ".join(o.pointer for o in wrong)
         size = f"{copied / 1e6:.0f} MB" if copied >= 1_000_000 else f"{copied / 1e3:.0f} kB"
         title = f"{names} copied K-major before the launch ({size} each call)"
@@ -133,7 +136,7 @@ def _operands(text: KernelText, dot: cst.Call) -> Iterator[_Operand]:
         address = _address(text, arg.value)
         if address is None:
             continue
-        along: dict[str, str] = {}
+        along: dict[str, cst.Name] = {}
         strides = {p.name for p in text.kernel.parameters if not p.constexpr and p.role in {"stride", "scalar"}}
         for node in (address, *nodes_of(address)):
             if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
@@ -141,15 +144,16 @@ def _operands(text: KernelText, dot: cst.Call) -> Iterator[_Operand]:
                     words = re.sub(r"\s", "", code(index))
                     if isinstance(stride, cst.Name) and stride.value in strides:
                         if "[:,None]" in words and "[None,:]" not in words:
-                            along["rows"] = stride.value
+                            along["rows"] = stride
                         elif "[None,:]" in words and "[:,None]" not in words:
-                            along["columns"] = stride.value
+                            along["columns"] = stride
         names = {n.value for n in (address, *nodes_of(address)) if isinstance(n, cst.Name)}
         pointers = [p.name for p in text.kernel.parameters if p.role == "pointer" and p.name in names]
         plain = _plain_indices(text, address)
         if len({*along, *plain}) == 2 and len(pointers) == 1:
             k, other = ("columns", "rows") if place == 0 else ("rows", "columns")
-            yield _Operand(pointers[0], along.get(k, ""), along.get(other, ""), plain.get(other))
+            names_of = [along[axis].value if axis in along else "" for axis in (k, other)]
+            yield _Operand(pointers[0], names_of[0], names_of[1], plain.get(other), along.get(k))
 
 
 def _stride(text: KernelText, name: str) -> int | None:
@@ -173,39 +177,65 @@ def _plain_indices(text: KernelText, address: cst.BaseExpression) -> dict[str, c
     return found if lone else dict.fromkeys(found)
 
 
-def _with_strides(
-    text: KernelText, host: Host, operands: Sequence[_Operand]
-) -> tuple[list[_Operand], tuple[Edit, ...], tuple[Edit, ...]]:
-    """Return operands that all have two strides, and the edits of the kernel and of its launches for new ones.
+class _Strides:
+    """Strides for operands whose kernel takes it for granted how a matrix lies, and what passes them.
 
-    Raises:
-        Refused: the kernel cannot get one.
+    Args:
+        text: the kernel.
+        host: its launches.
+        copies: what each launch calls the copy of an operand's tensor.
     """
-    names = Names(text)
-    out: list[_Operand] = []
-    made: list[tuple[cst.CSTNode, cst.CSTNode]] = []
-    given: list[list[tuple[str, str]]] = [[] for _ in host.nodes]
-    new: list[str] = []
-    for operand in operands:
-        if operand.along_other or operand.index is None:
-            out.append(operand)
-            continue
-        stem = operand.along_k.removesuffix("k")
-        name = names(f"{stem}n" if stem != operand.along_k else f"{operand.along_k}_other")
-        new.append(name)
-        made.append((operand.index, cst.BinaryOperation(operand.index, cst.Multiply(), cst.Name(name))))
-        out.append(dataclasses.replace(operand, along_other=name, index=None))
-        for site in range(len(host.nodes)):
-            strides = re.fullmatch(r"(.+)\.stride\((\d|-\d)\)", host.passed(site, operand.along_k))
-            if strides is None:
-                raise Refused(f"the launch does not take {operand.along_k} from a tensor")
-            given[site].append((name, f"{strides[1]}.stride({1 - int(strides[2]) % 2})"))
-    if not new:
-        return out, (), ()
-    function = replaced(text.function, made)
-    for place, name in enumerate(new):
-        function = with_parameter(function, name, least=host.most_positional + place)
-    return out, text.edits(function), host.keywords(given)
+
+    def __init__(self, text: KernelText, host: Host, copies: Mapping[tuple[int, str], str]) -> None:
+        self.text, self.host, self.copies = text, host, copies
+        self.names = Names(text)
+        self.made: list[tuple[cst.CSTNode, cst.CSTNode]] = []
+        self.new: list[str] = []
+        self.given: list[list[tuple[str, str]]] = [[] for _ in host.nodes]
+
+    def of(self, operand: _Operand) -> _Operand:
+        """Return an operand with two strides that launches take from its tensor."""
+        tensor = _tensor(self.text, operand.pointer)
+        assert tensor is not None
+        across = next(axis for axis, stride in enumerate(tensor.strides) if stride != 1)
+        known = self.text.kernel.parameter(operand.along_k)
+        stem = f"stride_{operand.pointer.removesuffix('_ptr')}"
+        if operand.index is not None and known is not None and known.role == "stride":
+            stem = operand.along_k.removesuffix("k") if operand.along_k.endswith("k") else stem
+        elif operand.index is not None and operand.factor is not None and self._is_size(operand):
+            name = self._new(f"{stem}k", operand, across)
+            self.made.append((operand.factor, operand.factor.with_changes(value=name)))
+            operand = dataclasses.replace(operand, along_k=name)
+        if operand.index is not None and not operand.along_other:
+            name = self._new(f"{stem}n", operand, 1 - across)
+            self.made.append((operand.index, cst.BinaryOperation(operand.index, cst.Multiply(), cst.Name(name))))
+            operand = dataclasses.replace(operand, along_other=name)
+        return operand
+
+    def _is_size(self, operand: _Operand) -> bool:
+        """Tell whether a launch passes a size for the distance of rows, and not a stride."""
+        passed = [self.host.passed(site, operand.along_k) for site in range(len(self.host.nodes))]
+        return not all(".stride(" in words for words in passed)
+
+    def _new(self, wish: str, operand: _Operand, axis: int) -> str:
+        name = self.names(wish)
+        self.new.append(name)
+        for site, pairs in enumerate(self.given):
+            pairs.append((name, f"{self.copies[site, operand.pointer]}.stride({axis})"))
+        return name
+
+    def edits(self) -> tuple[Edit, ...]:
+        """Return the edits of the kernel and of its launches.
+
+        Raises:
+            Refused: the kernel cannot get further parameters.
+        """
+        if not self.new:
+            return ()
+        function = replaced(self.text.function, self.made)
+        for place, name in enumerate(self.new):
+            function = with_parameter(function, name, least=self.host.most_positional + place)
+        return (*self.text.edits(function), *self.host.keywords(self.given))
 
 
 def _address(text: KernelText, node: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -227,27 +257,48 @@ def _address(text: KernelText, node: cst.BaseExpression) -> cst.BaseExpression |
     return node if isinstance(node, cst.BinaryOperation) else None
 
 
-def _copy(text: KernelText, host: Host, site: int, node: LaunchNode, operand: _Operand) -> Edit:
-    """Return the edit that puts the copy in front of a launch.
+def _copy(text: KernelText, host: Host, site: int, operand: _Operand, name: str) -> Iterator[Edit]:
+    """Yield the edits that put the copy, called `name`, in front of a launch and pass it.
 
     Raises:
         Refused: the tensor or its strides come to the launch in a way that a copy would not follow.
     """
-    tensor = host.argument(site, operand.pointer)
-    if not isinstance(tensor, ast.Name) or node.host is None:
+    tensor, node = host.argument(site, operand.pointer), host.nodes[site]
+    if not isinstance(tensor, ast.Name | ast.Attribute) or node.host is None:
         raise Refused(f"what is passed for {operand.pointer} is no variable of the host function")
-    if f"{tensor.id}.t().contiguous().t()" in text.source.segment(node.host):
-        raise Absent(f"{tensor.id} is copied K-major already")
+    words = text.source.segment(tensor)
+    if f"{words}.t().contiguous().t()" in text.source.segment(node.host):
+        raise Absent(f"{words} is copied K-major already")
+    if name != words:
+        yield text.source.replace(tensor, name)
     for parameter in (operand.along_k, operand.along_other):
+        if text.kernel.parameter(parameter) is None:
+            continue  # a new one
         given = host.argument(site, parameter)
-        new = text.kernel.parameter(parameter) is None
-        if new or (given is not None and re.fullmatch(_STRIDE.format(tensor.id), text.source.segment(given))):
-            continue
-        raise Refused(f"the launch does not take {parameter} from {tensor.id} itself")
-    return host.in_front(
+        said = re.fullmatch(rf"{re.escape(words)}(\.stride\(-?[012]\))", text.source.segment(given) if given else "")
+        if given is None or said is None:
+            raise Refused(f"the launch does not take {parameter} from {words} itself")
+        if name != words:
+            yield text.source.replace(given, f"{name}{said[1]}")
+    yield host.in_front(
         site,
         [
             "# The contraction contiguous, as the tensor cores read it.",
-            f"{tensor.id} = {tensor.id}.t().contiguous().t()",
+            f"{name} = {words}.t().contiguous().t()",
         ],
     )
+
+
+def _copies(host: Host, operands: Sequence[_Operand]) -> dict[tuple[int, str], str]:
+    """Return what each launch calls the copy of an operand: the variable itself, or a new one for an attribute."""
+    found = {}
+    for site, node in enumerate(host.nodes):
+        around = list(ast.walk(node.host)) if node.host is not None else []
+        names = HostNames(
+            [n.id for n in around if isinstance(n, ast.Name)] + [n.arg for n in around if isinstance(n, ast.arg)]
+        )
+        for operand in operands:
+            words = host.passed(site, operand.pointer)
+            leaf = words.rpartition(".")[2]
+            found[site, operand.pointer] = names(leaf) if leaf != words and leaf.isidentifier() else words
+    return found
