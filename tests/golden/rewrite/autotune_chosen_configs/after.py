@@ -7,11 +7,8 @@ from devices import IS_HOPPER
 SMALL = [triton.Config({"BLOCK": 64}, num_warps=2)]
 
 
-@triton.autotune(
-    configs=[triton.Config({"BLOCK": 256}, num_warps=4)]
-    + (SMALL if IS_HOPPER else [triton.Config({"BLOCK": b}) for b in (64, 128)]),
-    key=["n"],
-)
+@triton.autotune(configs=[triton.Config({"BLOCK": 256}, num_warps=4)]
+    + (SMALL if IS_HOPPER else [triton.Config({"BLOCK": b}) for b in (64, 128)]), key=["n"])
 @triton.jit
 def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

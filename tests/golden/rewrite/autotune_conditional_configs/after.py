@@ -12,14 +12,13 @@ else:
 
 
 @triton.autotune(
-    configs=[triton.Config({"BLOCK": 1024}, num_warps=8, num_stages=3)]
-    + [
-        triton.Config({"BLOCK": BLOCK}, num_warps=num_warps, num_stages=num_stages)
+    configs=[triton.Config({'BLOCK': 1024}, num_warps=8, num_stages=3)] + [
+        triton.Config({'BLOCK': BLOCK}, num_warps=num_warps, num_stages=num_stages)
         for BLOCK in BLOCKS
         for num_warps in WARPS
         for num_stages in ([2, 3] if has_room() else [1])
     ],
-    key=["n"],
+    key=['n'],
 )
 @triton.jit
 def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):

@@ -13,12 +13,12 @@ else:
 
 @triton.autotune(
     configs=[
-        triton.Config({"BLOCK": BLOCK}, num_warps=num_warps, num_stages=num_stages)
+        triton.Config({'BLOCK': BLOCK}, num_warps=num_warps, num_stages=num_stages)
         for BLOCK in BLOCKS
         for num_warps in WARPS
         for num_stages in ([2, 3] if has_room() else [1])
     ],
-    key=["n"],
+    key=['n'],
 )
 @triton.jit
 def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):

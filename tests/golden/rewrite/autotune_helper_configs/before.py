@@ -3,7 +3,7 @@ import triton
 import triton.language as tl
 
 
-@triton.autotune(configs=make_configs(), key=["n"])
+@triton.autotune(configs=make_configs(), key=['n'])
 @triton.jit
 def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

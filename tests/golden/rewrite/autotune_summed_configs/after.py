@@ -5,9 +5,8 @@ import triton.language as tl
 WIDE = [triton.Config({"BLOCK": b}, num_warps=w) for b in (512, 1024) for w in (4, 8)]
 
 
-@triton.autotune(
-    [triton.Config({"BLOCK": 2048}, num_warps=8)] + [triton.Config({"BLOCK": b}) for b in (64, 128)] + WIDE, key=["n"]
-)
+@triton.autotune([triton.Config({"BLOCK": 2048}, num_warps=8)]
+    + [triton.Config({"BLOCK": b}) for b in (64, 128)] + WIDE, key=["n"])
 @triton.jit
 def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

@@ -15,7 +15,6 @@ def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 def add(x, y):
     out = torch.empty_like(x)
     n = out.numel()
-
     def grid(meta):
         blocks = triton.cdiv(n, meta["BLOCK"])
         return (blocks,)

@@ -12,16 +12,8 @@ def mm_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.c
     offs_k = tl.arange(0, BLOCK_K)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for k in range(0, K, BLOCK_K):
-        a = tl.load(
-            a_ptr + offs_m[:, None] * K + k + offs_k[None, :],
-            mask=(offs_m[:, None] < M) & (offs_k[None, :] < K - k),
-            other=0.0,
-        )
-        b = tl.load(
-            b_ptr + (k + offs_k)[:, None] * N + offs_n[None, :],
-            mask=(offs_k[:, None] < K - k) & (offs_n[None, :] < N),
-            other=0.0,
-        )
+        a = tl.load(a_ptr + offs_m[:, None] * K + k + offs_k[None, :], mask=(offs_m[:, None] < M) & (offs_k[None, :] < K - k), other=0.0)
+        b = tl.load(b_ptr + (k + offs_k)[:, None] * N + offs_n[None, :], mask=(offs_k[:, None] < K - k) & (offs_n[None, :] < N), other=0.0)
         acc += tl.dot(a, b)
     tl.store(c_ptr + offs_m[:, None] * N + offs_n[None, :], acc, mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))
 
@@ -31,7 +23,5 @@ def mm(a, b):
     K, N = b.shape
     c = torch.empty((M, N), device=a.device)
     BLOCK = 64
-    mm_kernel[(triton.cdiv(M, BLOCK), triton.cdiv(N, BLOCK))](
-        a, b, c, M, N, K, BLOCK_M=BLOCK, BLOCK_N=BLOCK, BLOCK_K=BLOCK
-    )
+    mm_kernel[(triton.cdiv(M, BLOCK), triton.cdiv(N, BLOCK))](a, b, c, M, N, K, BLOCK_M=BLOCK, BLOCK_N=BLOCK, BLOCK_K=BLOCK)
     return c

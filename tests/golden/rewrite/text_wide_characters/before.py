@@ -15,8 +15,6 @@ def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 def add(x, y):
     out = torch.empty_like(x)
     n = out.numel()
-    print("🚀 é 𝟙", grid := (triton.cdiv(n, 64),))
-    bloc_é = 64  # 🚀 ≥ 64
-    add_kernel[grid](x, y, out, n, BLOCK=bloc_é)
-    print("🚀")
+    print("🚀 é 𝟙", grid := (triton.cdiv(n, 64),)); bloc_é = 64  # 🚀 ≥ 64
+    add_kernel[grid](x, y, out, n, BLOCK=bloc_é); print('🚀')
     return out

@@ -60,7 +60,7 @@ def causal_attention_kernel(
             other=0.0,
         )
         scores = tl.dot(q, k, input_precision="ieee") * scale
-        visible = keys[None, :] < length
+        visible = (keys[None, :] < length)
         scores = tl.where(visible, scores, float("-inf"))
         new_max = tl.maximum(row_max, tl.max(scores, axis=1))
         weights = tl.exp(scores - new_max[:, None])

@@ -53,7 +53,10 @@ def linear(x, weight):
     programs = min(132, triton.cdiv(M, 16) * triton.cdiv(N, 16))
     # Tensor descriptors read rows that begin at multiples of 16 bytes, and take some memory themselves.
     aligned = (
-        x.data_ptr() % 16 == 0 and weight.data_ptr() % 16 == 0 and x.stride(0) % 16 == 0 and weight.stride(0) % 16 == 0
+        x.data_ptr() % 16 == 0
+        and weight.data_ptr() % 16 == 0
+        and x.stride(0) % 16 == 0
+        and weight.stride(0) % 16 == 0
     )
     linear_kernel[(programs,)](x, weight, y, M, N, K, x.stride(0), weight.stride(0), programs, ALIGNED=aligned)
     return y

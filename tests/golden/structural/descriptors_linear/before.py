@@ -31,9 +31,7 @@ def linear_kernel(
             k = step * BLOCK_K + inner
             mask = (m[:, None] < M) & (k[None, :] < K)
             x = tl.load(x_ptr + m[:, None] * stride_x + k[None, :], mask, 0.0)
-            w = tl.load(
-                w_ptr + (n * stride_w)[:, None] + k[None, :], mask=(n[:, None] < N) & (k[None, :] < K), other=0.0
-            )
+            w = tl.load(w_ptr + (n * stride_w)[:, None] + k[None, :], mask=(n[:, None] < N) & (k[None, :] < K), other=0.0)
             acc = tl.dot(x, tl.trans(w), acc)
         tl.store(y_ptr + m[:, None] * N + n[None, :], acc, mask=(m[:, None] < M) & (n[None, :] < N))
 

@@ -33,10 +33,9 @@ def paged_kernel(
     d = tl.arange(0, BLOCK_D)
     q_ptr += (batch * heads + head) * D
     # scaled once
-    q = (
-        tl.load(q_ptr[:, None] + d[None, :], mask=(d[None, :] < D) & in_group[:, None], other=0.0).to(tl.float32)
-        * scale
-    )
+    q = tl.load(
+        q_ptr[:, None] + d[None, :], mask=(d[None, :] < D) & in_group[:, None], other=0.0
+    ).to(tl.float32) * scale
     m = tl.full((BLOCK_H,), float("-inf"), dtype=tl.float32)
     l = tl.zeros((BLOCK_H,), dtype=tl.float32)
     acc = tl.zeros([BLOCK_H, BLOCK_D], tl.float32)

@@ -7,19 +7,8 @@ import triton.language as tl
 
 @triton.jit
 def conv_kernel(
-    x_ptr,
-    w_ptr,
-    y_ptr,
-    N,
-    H,
-    W,
-    C,
-    K,
-    R: tl.constexpr,
-    S: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_C: tl.constexpr,
+    x_ptr, w_ptr, y_ptr, N, H, W, C, K,
+    R: tl.constexpr, S: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr,
 ):
     m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     k = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)

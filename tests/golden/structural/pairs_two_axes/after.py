@@ -15,9 +15,9 @@ def rotate_rows_kernel(x_ptr, cos_ptr, sin_ptr, o_ptr, rows, half, ROWS: tl.cons
     pair = tl.arange(0, 2 * HALF)
     re, im = tl.split(
         tl.reshape(
-            tl.load(x_ptr + row * half * 2 + pair[None, :], mask=in_rows & (pair[None, :] < 2 * half), other=0.0).to(
-                tl.float32
-            ),
+            tl.load(
+                x_ptr + row * half * 2 + pair[None, :], mask=in_rows & (pair[None, :] < 2 * half), other=0.0
+            ).to(tl.float32),
             (ROWS, HALF, 2),
         ),
     )

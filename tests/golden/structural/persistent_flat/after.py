@@ -10,7 +10,9 @@ def matmul_kernel(
 ):  # fmt: skip
     """One tile of the product per program."""
     rk = tl.arange(0, BLOCK_K)
-    for pid in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), tl.num_programs(0), flatten=True):
+    for pid in tl.range(
+        tl.program_id(0), tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), tl.num_programs(0), flatten=True
+    ):
         pid_m = pid // tl.cdiv(N, BLOCK_N)
         pid_n = pid % tl.cdiv(N, BLOCK_N)
         rm = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)

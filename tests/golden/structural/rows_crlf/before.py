@@ -1,3 +1,4 @@
+
 import torch
 import triton
 import triton.language as tl

@@ -33,9 +33,9 @@ def decode_kernel(
     head = kv_head * group + member
     in_group = (member < group) & (head < heads)
     d = tl.arange(0, D)
-    q = tl.load(q_ptr + (batch * heads + head[:, None]) * D + d[None, :], mask=in_group[:, None], other=0.0).to(
-        tl.float32
-    )
+    q = tl.load(
+        q_ptr + (batch * heads + head[:, None]) * D + d[None, :], mask=in_group[:, None], other=0.0
+    ).to(tl.float32)
     highest = tl.full((BLOCK_H,), -float("inf"), dtype=tl.float32)
     total = tl.zeros((BLOCK_H,), dtype=tl.float32)
     acc = tl.zeros((BLOCK_H, D), dtype=tl.float32)
