@@ -7,9 +7,10 @@ element twice; the product reads it as often as there are tiles along the other 
 Where the kernel takes it for granted how a matrix lies (`k[:, None] * N + n[None, :]`), it gets strides of it.
 
 Preconditions: the operand's strides are arguments that the launch takes from the tensor itself (`b.stride(0)`), or
-sizes and 1; the tensor is a variable of the host function and two-dimensional; its elements have 1 or 4 bytes; the kernel's own stride
-along the contraction is not 1 in the recorded launch; the other operand has at least 2,048 rows, so that the copy is
-small beside the product. What the copy takes is not part of the kernel's time: the title says how much is copied.
+sizes and 1; the tensor is a variable of the host function, or an attribute, and two-dimensional; its elements have 1 or
+4 bytes; the kernel's own stride along the contraction is not 1 in the recorded launch; the other operand has at least
+2,048 rows, so that the copy is small beside the product. What the copy takes is not part of the kernel's time: the
+title says how much is copied.
 """
 
 from __future__ import annotations
