@@ -21,6 +21,8 @@ from tritonforge.rewrite.structural.workspace import HostNames
 
 _BYTES = 16
 _COMMENT = "# Tensor descriptors read rows that begin at multiples of 16 bytes, and take some memory themselves."
+_ALLOCATOR = 'lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda")'
+"""Triton launches on the current device, too. It keeps no tensor of the caller alive."""
 _PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.operator, ast.expr_context, ast.Subscript, ast.Call)
 _ASKED = frozenset({"stride", "size", "numel", "max", "min", "next_power_of_2", "cdiv"})
 """What may be asked again: nothing happens then."""
@@ -91,8 +93,7 @@ class AlignedRows:
                 first, *rest = conditions
                 lines[1:] = [f"{name} = (", f"    {first}", *(f"    and {one}" for one in rest), ")"]
             if not own:
-                made = f"torch.empty(size, dtype=torch.int8, device={self._words(site, self.pointers[0])}.device)"
-                lines.append(f"{self.text.triton}.set_allocator(lambda size, alignment, stream: {made})")
+                lines.append(f"{self.text.triton}.set_allocator({_ALLOCATOR})")
             out.append(self.host.in_front(site, lines))
         return (*out, *self.host.keywords([[(flag, name)]] * len(self.host.nodes)))
 

@@ -97,7 +97,7 @@ def attention(q, k, v):
         and head_dim % 16 == 0
         and k.stride(3) == 1
     )
-    triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device=k.device))
+    triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
     attention_kernel[grid](
         q,
         k,
