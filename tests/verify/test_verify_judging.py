@@ -135,14 +135,15 @@ def test_a_difference_that_only_the_gpu_shows_refuses():
 # --- the rule itself, over tensors -----------------------------------------------------------------------------------
 
 
-def judged(want, got, oracle, *shifts, walks=(), dtype="float32", eps=2.0**-23, **tolerance):
+def judged(want, got, oracle, *shifts, walks=(), dtype="float32", eps=2.0**-23, flushed=False, **tolerance):
     torch = pytest.importorskip("torch")
     from tritonforge.worker.judging import Evidence, judge
 
     kind = getattr(torch, dtype)
     tensors = [torch.as_tensor(t, dtype=torch.float64) for t in (oracle, *shifts)]
     want, got = (torch.as_tensor(t, dtype=torch.float64).to(kind) for t in (want, got))
-    return judge(want, got, Evidence(tensors[0], tensors[1:], walks, eps), Tolerance(**tolerance))
+    evidence = Evidence(tensors[0], tensors[1:], walks, eps, flushed=flushed)
+    return judge(want, got, evidence, Tolerance(**tolerance))
 
 
 @pytest.fixture
@@ -254,6 +255,19 @@ class TestRule:
         for steps in (-2, -1, 1, 2):
             assert not judged(want, want + steps * smallest, right, dtype=dtype, eps=eps).count, steps
         assert judged(want, want + 20 * smallest, right, dtype=dtype, eps=eps).count == 16
+
+    def test_a_weight_that_a_gpu_flushes_to_zero_is_allowed_at_the_scale_of_the_largest_element(self):
+        torch = pytest.importorskip("torch")
+        # Softmax weights of 2^-127 and below, times values of 500, beside a row of values of that size.
+        right = torch.tensor([500.0] * 16 + [-4.94e-36] * 16, dtype=torch.float64)
+        got = torch.tensor([500.0] * 16 + [-1.26e-36] * 16, dtype=torch.float64)
+        want = right.to(torch.bfloat16)
+        assert judged(want, got, right, dtype="bfloat16").count == 16
+        assert not judged(want, got, right, dtype="bfloat16", flushed=True).count
+        ones = right.clamp(max=1.0)
+        assert judged(ones, got.clamp(max=1.0), ones, dtype="bfloat16", flushed=True).count == 16
+        assert judged(want, got * 1e3, right, dtype="bfloat16", flushed=True).count == 32
+        assert judged(want.double(), got, right, dtype="float64", eps=2.0**-52, flushed=True).count == 16
 
     @pytest.mark.parametrize(("dtype", "oracle"), [("float16", 1.1e-6), ("bfloat16", 1.0e-39)])
     def test_the_smallest_numbers_of_a_narrow_output_are_no_excuse_for_wider_arithmetic(self, dtype, oracle):

@@ -211,6 +211,7 @@ def _judged(
     thorough = isinstance(request, Compare) or request.thorough
     for coins, walks in _COINS if thorough else _COINS[:1]:
         oracle, note = original.oracle(request.reference, request.tolerance, coins, walks)
+        oracle = replace(oracle, flushed=isinstance(request, CompareOnDevice))
         with torch._C.DisableTorchFunction():
             found = compare_outputs(want, got, request.tolerance, oracle, undefined)
         if not found.problem or found.excess > (_CLOSE if coins else float("inf")):

@@ -15,7 +15,9 @@ Let o be the oracle's value (float64), w the original's and g the candidate's. A
   its sums loses next to nothing, and neither may a candidate: walked counts only up to sixteen times own.
 * c·eps is a few roundings of the same precision, of the element or of what is typical (the median) around it: a result
   that is small because larger terms cancel is as inexact as its neighbours.
-* η is the smallest subnormal of that precision: each step that underflows loses up to half of it (Higham, §2.1).
+* η is the smallest subnormal of that precision: each step that underflows loses up to half of it (Higham, §2.1). On a
+  GPU, where `exp2`, reciprocals and square roots of fp32 flush subnormals to zero, it is 2⁻¹²⁶ at the scale of the
+  largest element: a softmax loses a weight below that, times what it weighs.
 * s, a thirty-second where the output's type is narrower than what the original accumulates in, else 0. There the last
   rounding hides what arithmetic loses, except of elements near the middle of two numbers: what those lost, over what
   moved says, is taken for the others' as well.
@@ -45,6 +47,9 @@ _LEAST_SHOWN = 4
 """Elements that have to show a loss before it says something of the others."""
 _HIDDEN = 1 / 32
 """The share of an output's last place that arithmetic may lose unseen."""
+_FLUSHED = 2.0**-126
+"""The smallest normal number of fp32."""
+_DOUBLE = 2.0**-52
 _MOST_OVER = 16.0
 """How many times its own error an original's sums may lose in another order."""
 _FEW = 3.0
@@ -59,6 +64,7 @@ class Evidence:
     tensor for each coin that said which way; `walks`: the same for walks, where those were taken. `eps`: that of the
     precision which the original accumulates in. `inexact`: the oracle is no better than the original, whose error is
     unknown then: both are allowed what arithmetic loses. `lost`: what it is known to lose elsewhere, see `Precision`.
+    `flushed`: whether arithmetic may flush subnormals to zero.
     """
 
     oracle: Any
@@ -67,6 +73,7 @@ class Evidence:
     eps: float = 2.0**-23
     inexact: bool = False
     lost: float = 0.0
+    flushed: bool = False
 
 
 @dataclass
@@ -116,7 +123,8 @@ def judge(want: Any, got: Any, evidence: Evidence, tolerance: Tolerance, skip: A
         block = _Block(w, g, o, use, dtype)
         near = Near(o, use, length)
         went = [_root_mean_square([s[start:stop].double() for s in each], near, use) for each in (moved, walked)]
-        allowed, unit, lost = _allowance(block, near, went, evidence, tolerance)
+        least = max(_smallest(evidence.eps), _FLUSHED * largest if evidence.flushed and evidence.eps > _DOUBLE else 0.0)
+        allowed, unit, lost = _allowance(block, near, went, evidence, tolerance, least=least)
         allowed, unit = allowed + tolerance.relative * largest, unit + tolerance.relative * largest
         bad, error, special = _refused(block, allowed)
         if skipped is not None:
@@ -186,12 +194,12 @@ def _root_mean_square(shifts: Sequence[Any], near: Near, use: Any) -> Any:
 
 
 def _allowance(
-    block: _Block, near: Near, went: Sequence[Any], evidence: Evidence, tolerance: Tolerance
+    block: _Block, near: Near, went: Sequence[Any], evidence: Evidence, tolerance: Tolerance, *, least: float
 ) -> tuple[Any, Any, Any]:
     """Return the error that is allowed for each element, the one that is expected (a standard deviation), and its own.
 
     The last is what the original's arithmetic lost, relative to the element's magnitude. `went`: how far each goes when
-    inputs move by roundings, and by walks.
+    inputs move by roundings, and by walks. `least`: what a step that underflows loses.
     """
     moved, walked = went
     use, want, dtype = block.use, block.want, block.dtype
@@ -205,7 +213,7 @@ def _allowance(
     narrow = bool(torch.finfo(dtype).eps > evidence.eps)
     if narrow:
         own = torch.maximum(own, _unhidden(lost, (moved * moved + around * around).sqrt()))
-    around = around.clamp(min=_smallest(evidence.eps))
+    around = around.clamp(min=least)
     arithmetic = torch.maximum(tolerance.multiple * torch.maximum(own, moved), tolerance.roundings * around)
     walked = torch.minimum(walked, _MOST_OVER * own)
     arithmetic = torch.maximum(arithmetic, tolerance.orders * walked)

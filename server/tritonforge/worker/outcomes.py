@@ -39,7 +39,7 @@ class Oracle:
     """What outputs are judged by: float64 values by the name of the output (the original's, where there are none).
 
     `shifts`: how far they move when inputs do, by name, once for each time; `walks`: when they move by walks.
-    `precision`: the original's.
+    `precision`: the original's. `flushed`: whether it runs where subnormals of fp32 may be flushed to zero.
     """
 
     kind: OracleKind = "original"
@@ -48,13 +48,15 @@ class Oracle:
     shifts: Sequence[Mapping[str, Any]] = ()
     walks: Sequence[Mapping[str, Any]] = ()
     precision: Precision = _SINGLE
+    flushed: bool = False
 
     def evidence_for(self, name: str, want: Any) -> Evidence:
         """Return what is known of the output `name`, of which the original computed `want`."""
         known = self.tensors.get(name)
         shifts, walks = ([s[name] for s in each if name in s] for each in (self.shifts, self.walks))
         lost = self.precision.lost if known is None else 0.0
-        return Evidence(want if known is None else known, shifts, walks, self.precision.eps, known is None, lost)
+        value = want if known is None else known
+        return Evidence(value, shifts, walks, self.precision.eps, known is None, lost, self.flushed)
 
 
 @dataclass(frozen=True)
