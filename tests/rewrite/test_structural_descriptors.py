@@ -74,6 +74,11 @@ REFUSED = {
     ),
     "a wide tile": (("descriptors_linear",), {"BLOCK_K": 512}, "more than 256 elements"),
     "a narrow tile": (("descriptors_linear",), {"BLOCK_K": 2}, "fewer than 16 bytes"),
+    "a pointer that moves": (
+        ("descriptors_linear", ("w_ptr + (n", "w_ptr + step + (n"),
+         ("acc = tl.dot(x, tl.trans(w), acc)", "acc = tl.dot(x, tl.trans(w), acc)\n            w_ptr += BLOCK_K")), {},
+        "w_ptr moves on with each round",
+    ),
     "no dot": (("descriptors_linear", ("tl.dot(x, tl.trans(w), acc)", "acc + tl.sum(x)")), {}, "no loop loads an operand"),
     "a traced host": (
         ("descriptors_attention", ("def attention(", "@torch.compile\ndef attention(")), {}, "torch.compile traces"

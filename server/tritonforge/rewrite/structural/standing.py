@@ -62,7 +62,7 @@ class Standing:
         """Return where `name` is set that an expression at `at` reads.
 
         Raises:
-            Refused: it is set more than once, or behind the expression.
+            Refused: it is set more than once, or behind the expression, for the next round.
         """
         for depth in range(at[0], -1, -1):
             body, own = self.way[depth]
@@ -77,7 +77,7 @@ class Standing:
                 return Found((depth, -1))
             place = next(i for i, one in enumerate(body.body) if _times(one)[name])
             if place >= before:
-                raise Refused(f"{name} is set behind where it is read")
+                raise Refused(f"{name} moves on with each round")
             return Found((depth, place), _value(body.body[place], name))
         return Found(OUTSIDE)
 

@@ -119,7 +119,7 @@ def _loads(text: KernelText) -> list[_Load]:
     chosen = [load for load in found if _bits(text, load.tile.pointer) == _HALF or _are_k_major(text, load, across)]
     if chosen:
         return chosen
-    if found:
+    if found and not reasons:
         raise Refused(
             "operands of 8 or 32 bits are none for it: one lies across the contraction, or is not rounded to tf32"
         )

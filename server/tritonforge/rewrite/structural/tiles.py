@@ -18,6 +18,7 @@ from tritonforge.rewrite.structural.flow import Flow
 from tritonforge.rewrite.structural.kernel_text import KernelText, code
 from tritonforge.rewrite.structural.loops import bare
 from tritonforge.rewrite.structural.masked_loops import terms
+from tritonforge.rewrite.structural.moving_pointers import Moving, moving
 from tritonforge.rewrite.structural.standing import OUTSIDE, Place, Standing, sum_of
 
 _TAKEN = frozenset({"pointer", "mask", "other"})
@@ -111,7 +112,11 @@ class TileReader:
         assert pointer is not None
         base: list[tuple[cst.BaseExpression, Place]] = []
         runs: dict[int, _Run] = {}
-        for node, at in self.flat(pointer.value, self.standing.here, 2):
+        address, where = pointer.value, self.standing.here
+        moves = moving(self.standing, address.value) if isinstance(address, cst.Name) else None
+        if moves is not None:
+            address, where = moves.value, moves.place
+        for node, at in self.flat(address, where, 2):
             rank = self.rank(node)
             if rank == 0:
                 base.append((node, at))
@@ -122,6 +127,8 @@ class TileReader:
             runs[run.along] = run
         if sorted(runs) != [0, 1]:
             raise Refused(f"{code(pointer.value)} is no tile of rows and columns")
+        if moves is not None:
+            self.move(runs, moves)
         bounds = self.bounds(load, runs)
         for node, at in base:
             if not self.standing.steady(node, at):
@@ -143,6 +150,21 @@ class TileReader:
         )
 
     # Indices.
+
+    def move(self, runs: dict[int, _Run], moves: Moving) -> None:
+        """Let the run that a pointer moves along begin where it is in a round.
+
+        Raises:
+            Refused: it moves along none of them.
+        """
+        # The more of the way is a stride, the surer it is whose.
+        for along in sorted(runs, key=lambda axis: -len(runs[axis].factors)):
+            index = moves.along([one for one, _ in runs[along].factors])
+            if index is not None:
+                first = ((index, self.standing.here), *runs[along].first)
+                runs[along] = dataclasses.replace(runs[along], first=first)
+                return
+        raise Refused(f"{' * '.join(code(one) for one in moves.by)} elements are no step along an axis of a tile")
 
     def rank(self, node: cst.BaseExpression) -> int:
         """Return how many axes an expression has.
@@ -217,15 +239,21 @@ class TileReader:
             if not isinstance(term, cst.Comparison) or len(term.comparisons) != 1:
                 raise said
             (comparison,) = term.comparisons
-            bound = comparison.comparator
+            bound, where = comparison.comparator, at
             rank = 2 if along is None else 1
             if not isinstance(comparison.operator, cst.LessThan) or self.rank(bound) or self.rank(term.left) != rank:
                 raise said
             run = self.run(term.left, at)
             run = run if along is None else dataclasses.replace(run, along=along)
+            if run.words != runs[run.along].words:
+                # What is taken off the end might as well be added to the index.
+                end, there = self.standing.opened(bound, at)
+                if isinstance(end, cst.BinaryOperation) and isinstance(end.operator, cst.Subtract):
+                    run = dataclasses.replace(run, first=((end.right, there), *run.first))
+                    bound, where = end.left, there
             if run.factors or run.along in found or run.words != runs[run.along].words:
                 raise said
-            if not self.standing.steady(bound, at):
+            if not self.standing.steady(bound, where):
                 raise Refused(f"{code(bound)}, where a matrix ends, is another one in each round")
             found[run.along] = code(bound)
         return found
