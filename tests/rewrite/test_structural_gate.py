@@ -173,3 +173,10 @@ def test_the_gate_refuses_what_is_left_out_of_it(worker, wrong):
     verdict = worker.judge(case, _changed(case, version, *changes))
     assert not verdict.accepted
     assert "differs" in verdict.reason
+
+
+def test_the_gate_refuses_descriptors_of_rows_that_begin_anywhere(worker):
+    after = _changed("descriptors_attention", "after", ("ALIGNED=aligned", "ALIGNED=True"))
+    verdict = worker.judge("descriptors_attention", after)
+    assert not verdict.accepted
+    assert "16-byte aligned" in verdict.reason
