@@ -87,14 +87,16 @@ def _lists(scopes: Scopes, node: ast.expr, depth: int) -> Iterator[ast.expr]:
     elif isinstance(node, ast.IfExp):
         parts = [node.body, node.orelse]
     else:
+        # Only names count: what one leads to may lead back to it (`CONFIGS = CONFIGS + [...]`).
         variable = scopes.resolve(node) if isinstance(node, ast.Name) and depth else None
+        depth -= 1
         parts = [value for value in variable.values if isinstance(value, ast.expr)] if variable is not None else []
         if variable is None or variable.parameter is not None or len(parts) != len(variable.values):
             parts = []
     if not parts:
         yield node
     for part in parts:
-        yield from _lists(scopes, part, depth - 1)
+        yield from _lists(scopes, part, depth)
 
 
 def _model(node: ast.expr | None) -> Model | None:
