@@ -22,12 +22,18 @@ def own_grid(source: Source, sharing: Sharing, launch: LaunchNode, grid: Grid, r
     """Return the text of `grid` with `replaced` nodes, names that lead to them being written out.
 
     Raises:
-        Refused: something but grids and other kernels' launches depends on such a name, or what it reads may be set
-            anew before the launch.
+        Refused: something but grids and other kernels' launches depends on such a name, what it reads may be set anew
+            before the launch, a function computes it, or it is given a name where it stands.
     """
     assert launch.grid is not None
+    named = next((n for n in ast.walk(launch.grid) if isinstance(n, ast.NamedExpr)), None)
+    if named is not None:
+        raise Refused(f"{_SHARED}, which reads {named.target.id} of line {named.lineno}")
     writer = _Writer(source, sharing.scopes, replaced)
     text = writer.text(launch.grid, _DEPTH)
+    left = next((node for node in replaced if node not in writer.done), None)
+    if left is not None:
+        raise Refused(f"{_SHARED}, and line {left.lineno} computes it for both")
     roots = [*grid.roots, *(root for other in sharing.other_grids for root in other.roots)]
     for variable in writer.written_out:
         for read in variable.reads:
@@ -46,6 +52,7 @@ class _Writer:
         self.replaced = replaced
         self.written_out: list[Variable] = []
         self.read: list[Variable] = []
+        self.done: set[ast.AST] = set()
 
     def text(self, node: ast.expr, depth: int) -> str:
         """Return the source of `node` with everything that is replaced in it and behind its names."""
@@ -57,6 +64,7 @@ class _Writer:
 
     def _changes(self, node: ast.AST, depth: int, *, outermost: bool = False) -> list[tuple[tuple[int, int], str]]:
         if isinstance(node, ast.expr) and node in self.replaced:
+            self.done.add(node)
             return [(self.source.span(node), self.replaced[node])]
         variable = self.scopes.resolve(node) if isinstance(node, ast.Name) else None
         if isinstance(node, ast.Name) and variable is not None:
@@ -65,7 +73,8 @@ class _Writer:
             if isinstance(value, ast.expr) and depth and self._leads(value, depth):
                 self.written_out.append(variable)
                 new = self.text(value, depth - 1)
-                bracketed = isinstance(value, _LOOSE) and not outermost
+                loose = isinstance(value, _LOOSE) or (isinstance(value, ast.Tuple) and not new.startswith("("))
+                bracketed = loose and not outermost
                 return [(self.source.span(node), f"({new})" if bracketed else new)]
             self.read.append(variable)
             return []
