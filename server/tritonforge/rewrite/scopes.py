@@ -8,7 +8,7 @@ An attribute of a class is a variable of the class's body, which `self.BLOCK`, `
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -69,9 +69,13 @@ class Scopes:
                     variable.reads.append(node)
                     self._by_read[node] = variable
         self._read_attributes()
+        self._set_by: dict[ast.AST, list[Variable]] = {}
         for variables in self._variables.values():
             for variable in variables.values():
                 variable.reads.sort(key=lambda n: (n.lineno, n.col_offset))
+                for value in variable.values:
+                    if value is not None:
+                        self._set_by.setdefault(value, []).append(variable)
 
     def resolve(self, name: Read) -> Variable | None:
         """Return the variable that `name` reads; None for builtins, names set nowhere and attributes of objects."""
@@ -119,6 +123,14 @@ class Scopes:
             return around if isinstance(around, ast.ClassDef) and not static and first is variable.parameter else None
         made = [n for n in self._variables if isinstance(n, ast.ClassDef) and n.name == node.id]
         return made[0] if len(made) == 1 and variable.values == [None] else None
+
+    def alike(self, variables: Iterable[Variable]) -> list[Variable]:
+        """Return `variables` and all that get their value with or from them: B and C of `A = B = 64` and `C = A`."""
+        found = list(variables)
+        for variable in found:
+            places = [*(v for v in variable.values if v is not None), *variable.reads]
+            found += [v for place in places for v in self._set_by.get(place, ()) if v not in found]
+        return found
 
     def depends(self, node: ast.AST, variables: Collection[Variable]) -> bool:
         """Tell whether `node` reads one of `variables`, directly or by what other variables are set to."""

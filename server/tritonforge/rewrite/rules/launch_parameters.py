@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tritonforge.diagnosis.case import Case
@@ -157,7 +157,7 @@ class _Plan:
         self.grids: list[Grid] = [read_grid(self.scopes, n.grid) if n.grid else Grid() for n in self.sites]
         self.chosen = self._chosen(launch)
         self.running = _running(launch.config) if launch is not None else {}
-        names = tuple(dict.fromkeys((*wanted, *kernel.tiles)))
+        names = tuple(dict.fromkeys((*wanted, *kernel.tiles, *OPTIONS)))
         self.seen = seen
         recorded = [seen if i in self.chosen else {} for i in range(len(self.sites))]
         self.values: list[dict[str, Setting]] = [
@@ -261,6 +261,8 @@ class _Plan:
                     continue
                 if setting.unsure:
                     raise _Detach(literal, setting.unsure)
+                if self.sharing.in_other_launch(literal):
+                    raise _Detach(literal, f"{self._place_text(setting)} is set in another launch")
                 elsewhere = self._default_elsewhere(name) if setting.place == "kernel-default" else ""
                 if elsewhere:
                     raise _Detach(literal, f"{self._place_text(setting)} is used in {elsewhere} too")
@@ -372,11 +374,18 @@ class _Plan:
         dropped: set[Variable] = set()
         for name, setting in self.values[site].items():
             if name in old:
-                for variable in setting.chain:
+                for variable in self._same_value(setting.chain):
                     by_variable[variable] = (*by_variable.get(variable, ()), name)
                     if setting.literal in detached:
                         dropped.add(variable)
         return TileChange(old, new, by_variable, frozenset(dropped))
+
+    def _same_value(self, chain: tuple[Variable, ...]) -> Iterator[Variable]:
+        """Yield the variables of `chain` and those that are set together with them alone (B of `A = B = 64`)."""
+        places = {value for variable in chain for value in variable.values}
+        for variable in self.scopes.alike(chain):
+            if variable in chain or places.issuperset(variable.values):
+                yield variable
 
     def _is_of_another_kernel(self, node: ast.expr, site: int) -> bool:
         other = self.sharing.other_grid(node, site)

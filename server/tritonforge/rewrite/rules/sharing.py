@@ -66,8 +66,9 @@ class Sharing:
 
     def _reads(self, chain: Sequence[Variable]) -> Iterator[Read]:
         # The launch's own variable comes first; each is set from the next, and that read is the chain itself.
-        links = {id(value) for v in chain for value in v.values}
-        for variable in chain:
+        variables = self.scopes.alike(chain)
+        links = {id(value) for v in variables for value in v.values}
+        for variable in variables:
             yield from (read for read in variable.reads if id(read) not in links)
 
     def _is_own(self, read: Read) -> bool:
