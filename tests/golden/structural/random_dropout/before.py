@@ -20,3 +20,7 @@ def dropout(x, p, seeds):
     out = torch.empty_like(x)
     dropout_kernel[(x.shape[0],)](x, out, seeds, x.shape[1], p, BLOCK=triton.next_power_of_2(x.shape[1]))
     return out
+
+
+def run():
+    return dropout(torch.randn(3, 200), 0.5, torch.arange(3, dtype=torch.int32))
