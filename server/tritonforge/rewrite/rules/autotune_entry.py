@@ -6,10 +6,10 @@ The new one goes to the front: what is compiled and compared without measuring i
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tritonforge.domain.source import Edit
-from tritonforge.rewrite.rules.computed_configs import Model, is_open, may_hold, models_in, possible
+from tritonforge.rewrite.rules.computed_configs import Model, is_open, may_hold, model_of, models_in, possible
 from tritonforge.rewrite.rules.keyword_arguments import prepend_item
 from tritonforge.rewrite.rules.launch_values import (
     COMPILER_DEFAULTS,
@@ -19,18 +19,23 @@ from tritonforge.rewrite.rules.launch_values import (
     called_name,
     integer,
 )
-from tritonforge.rewrite.scopes import Scopes
+from tritonforge.rewrite.scopes import Function, Scopes
 from tritonforge.rewrite.text import Source
 
 
 def add_config(
-    source: Source, scopes: Scopes, function: ast.FunctionDef | None, wanted: Mapping[str, int]
+    source: Source,
+    scopes: Scopes,
+    function: ast.FunctionDef | None,
+    wanted: Mapping[str, int],
+    running: Mapping[str, int],
 ) -> tuple[Edit, ...]:
     """Return the edit that puts a config with `wanted` at the head of the list of `@triton.autotune` above `function`.
 
     A list that stands in the decorator, or in a variable of the module that nothing else reads, gets one more item. To
     one that is computed (by a comprehension, say) a list with the new config is added. Values that `wanted` does not
-    give are those of the list's first config.
+    give are those that the launch runs with (`running`, empty where none is known), else those of the list's first
+    config.
 
     Raises:
         Refused: what the list is made of is not seen, a value is none that it tunes, or the config is there already.
@@ -38,15 +43,14 @@ def add_config(
     given = _given(scopes, function)
     configs = _written(scopes, given)
     if configs is None:
-        return _added(source, scopes, given, wanted)
-    calls = [e for e in configs.elts if isinstance(e, ast.Call) and called_name(e) == "Config"]
-    entries = [_entry(c) for c in calls]
-    if len(calls) != len(configs.elts) or any(e is None for e in entries):
+        return _added(source, scopes, given, wanted, running)
+    entries = [entry for entry in map(_entry, configs.elts) if entry is not None]
+    if len(entries) != len(configs.elts):
         raise Refused("already autotuned: not all of its configs are written out")
-    first, model = calls[0], entries[0]
-    assert model is not None
-    tiles, options = dict(model[0]), dict(model[1])
-    for name, value in wanted.items():
+    first = configs.elts[0]
+    assert isinstance(first, ast.Call)
+    tiles, options = dict(entries[0][0]), dict(entries[0][1])
+    for name, value in {**_tuned(running, tiles, options, {n for _, more in entries for n in more}), **wanted}.items():
         if name in tiles:
             tiles[name] = str(value)
         elif name in OPTIONS:
@@ -59,13 +63,24 @@ def add_config(
     return (prepend_item(source, configs.elts, _config(called, {f'"{k}"': v for k, v in tiles.items()}, options)),)
 
 
-def _added(source: Source, scopes: Scopes, given: ast.expr, wanted: Mapping[str, int]) -> tuple[Edit, ...]:
+def _tuned(
+    running: Mapping[str, int], tiles: Mapping[str, object], options: Mapping[str, object], tuned: Collection[str]
+) -> dict[str, int]:
+    """Return what the launch runs with of the values that configs give, where the first one need not have it."""
+    usual = {name: value for name, value in COMPILER_DEFAULTS.items() if name not in options}
+    return {n: v for n, v in running.items() if n in tiles or (n in OPTIONS and n in tuned and usual.get(n) != v)}
+
+
+def _added(
+    source: Source, scopes: Scopes, given: ast.expr, wanted: Mapping[str, int], running: Mapping[str, int]
+) -> tuple[Edit, ...]:
     """Return the edits that add a list with a config like those of a computed list, in front of that."""
     models = _models(scopes, given)
     first = models[0]
     for name in wanted:
         if name not in first.tiles and name not in OPTIONS:
             raise Refused(_NOT_TUNED.format(name))
+    wanted = {**_tuned(running, first.tiles, first.options, {n for model in models for n in model.options}), **wanted}
     values: dict[str, str] = {}
     for name, node in first.values().items():
         seen = possible(scopes, node) if name not in wanted else None
@@ -132,17 +147,19 @@ def _given(scopes: Scopes, function: ast.FunctionDef | None) -> ast.expr:
     return given
 
 
-def _written(scopes: Scopes, given: ast.expr) -> ast.List | None:
+def _written(scopes: Scopes, given: ast.expr | Function) -> ast.List | ast.Tuple | None:
     """Return the list of configs that is written out for this kernel's decorator alone; None for any other."""
     if isinstance(given, ast.Name):
         variable = scopes.resolve(given)
         single = variable.single if variable is not None else None
-        if variable is None or not isinstance(single, ast.List) or any(read is not given for read in variable.reads):
+        if variable is None or single is None or any(read is not given for read in variable.reads):
             return None
         given = single
-    if isinstance(given, ast.List) and not given.elts:
+    if not isinstance(given, ast.List | ast.Tuple):
+        return None
+    if not given.elts:
         raise Refused("already autotuned: its list of configs is empty")
-    return given if isinstance(given, ast.List) else None
+    return given
 
 
 _LONGEST = 120
@@ -160,17 +177,12 @@ def _how(given: ast.expr) -> str:
     return f"line {given.lineno}"
 
 
-def _entry(call: ast.Call) -> tuple[dict[str, str], dict[str, str]] | None:
-    """Return the constexprs and options of a config that is written out in integers, None otherwise."""
-    given = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "kwargs"), None)
-    if not isinstance(given, ast.Dict) or len(call.args) > 1 or any(k.arg is None for k in call.keywords):
+def _entry(node: ast.expr) -> tuple[dict[str, str], dict[str, str]] | None:
+    """Return the constexprs and options of a config whose warps and stages are written out, None otherwise."""
+    model = model_of(node)
+    if model is None:
         return None
-    tiles = {}
-    for key, value in zip(given.keys, given.values, strict=True):
-        if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
-            return None
-        tiles[key.value] = ast.unparse(value)
-    options = {str(k.arg): ast.unparse(k.value) for k in call.keywords if k.arg != "kwargs"}
-    if any(integer(k.value) is None for k in call.keywords if k.arg in {"num_warps", "num_stages"}):
+    if any(integer(value) is None for name, value in model.options.items() if name in {"num_warps", "num_stages"}):
         return None
+    tiles, options = ({n: ast.unparse(v) for n, v in part.items()} for part in (model.tiles, model.options))
     return tiles, options

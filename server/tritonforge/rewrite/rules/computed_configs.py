@@ -31,12 +31,27 @@ class Model:
         return {**self.tiles, **self.options}
 
 
+def model_of(node: ast.expr | None) -> Model | None:
+    """Return what a `Config(…)` gives; None for anything else, or where its constexprs are not written out."""
+    if not isinstance(node, ast.Call) or called_name(node) != "Config" or any(k.arg is None for k in node.keywords):
+        return None
+    given = {str(k.arg): k.value for k in node.keywords}
+    tiles = given.pop("kwargs", node.args[0] if node.args else None)
+    if not isinstance(tiles, ast.Dict) or any(isinstance(a, ast.Starred) for a in node.args):
+        return None
+    keys = {k.value: k for k in tiles.keys if isinstance(k, ast.Constant) and isinstance(k.value, str)}
+    if len(keys) != len(tiles.keys):
+        return None
+    options = dict(zip(_OF_CALL, node.args[1:], strict=False)) | given
+    return Model(node, keys, dict(zip(keys, tiles.values, strict=True)), options)
+
+
 def models_in(scopes: Scopes, given: ast.expr) -> list[Model] | None:
     """Return what the configs of a list are made by; None where that is not seen, or where it may be no list."""
     found: list[Model] = []
     for one in _lists(scopes, given, _DEPTH):
         elements = [one.elt] if isinstance(one, ast.ListComp) else one.elts if isinstance(one, ast.List) else [None]
-        made = [_model(element) for element in elements]
+        made = [model_of(element) for element in elements]
         if any(model is None for model in made):
             return None
         found += [model for model in made if model is not None]
@@ -97,20 +112,6 @@ def _lists(scopes: Scopes, node: ast.expr, depth: int) -> Iterator[ast.expr]:
         yield node
     for part in parts:
         yield from _lists(scopes, part, depth)
-
-
-def _model(node: ast.expr | None) -> Model | None:
-    if not isinstance(node, ast.Call) or called_name(node) != "Config" or any(k.arg is None for k in node.keywords):
-        return None
-    given = {str(k.arg): k.value for k in node.keywords}
-    tiles = given.pop("kwargs", node.args[0] if node.args else None)
-    if not isinstance(tiles, ast.Dict) or any(isinstance(a, ast.Starred) for a in node.args):
-        return None
-    keys = {k.value: k for k in tiles.keys if isinstance(k, ast.Constant) and isinstance(k.value, str)}
-    if len(keys) != len(tiles.keys):
-        return None
-    options = dict(zip(_OF_CALL, node.args[1:], strict=False)) | given
-    return Model(node, keys, dict(zip(keys, tiles.values, strict=True)), options)
 
 
 def _loop(variable: Variable) -> ast.expr | None:

@@ -178,7 +178,7 @@ class _Plan:
         """Find edits, detaching shared places and letting other sites join until nothing is in the way."""
         if any(self.values[i][n].place == "autotune" for i in self.chosen for n in self.wanted):
             self._check_repeatable()
-            return add_config(*self.definition, self.settings.function, self.wanted)
+            return add_config(*self.definition, self.settings.function, self.wanted, self.running)
         detached: dict[ast.expr, str] = {}
         joined: list[int] = []
         while True:
