@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.signals.replays import accumulating
 from tritonforge.domain.candidate import Candidate
-from tritonforge.domain.kernel import Kernel
+from tritonforge.domain.kernel import Kernel, LaunchSite
 from tritonforge.domain.launch import Config, Launch, Scalar
 from tritonforge.domain.source import Edit
 from tritonforge.rewrite.elsewhere import with_all_sites
@@ -41,7 +41,8 @@ from tritonforge.rewrite.rules.launch_values import (
 from tritonforge.rewrite.rules.outcome import check_outcome
 from tritonforge.rewrite.rules.own_grid import own_grid
 from tritonforge.rewrite.rules.sharing import Sharing
-from tritonforge.rewrite.scopes import Variable, read
+from tritonforge.rewrite.scopes import Scopes, Variable, read
+from tritonforge.rewrite.text import Source
 
 NAME = "launch-parameters"
 
@@ -151,8 +152,9 @@ class _Plan:
         found = [(s, node_of_site(source, self.launches, s)) for s in sites]
         if not found:
             raise Refused(f"no launch of {kernel.name} is written in {file}")
-        if any(node is None for _, node in found):
-            raise Refused(f"{file} has changed since it was analysed")
+        for site, node in found:
+            if node is None:
+                raise Refused(_not_a_launch(source, scopes, kernel, site))
         self.sites: list[LaunchNode] = [node for _, node in found if node is not None]
         self.grids: list[Grid] = [read_grid(self.scopes, n.grid) if n.grid else Grid() for n in self.sites]
         self.chosen = self._chosen(launch)
@@ -422,6 +424,15 @@ class _Plan:
         edits.extend(draft.comments)
         kept = (e for e in dict.fromkeys(edits) if self.source.text[e.start : e.end] != e.text)
         return tuple(sorted(kept))
+
+
+def _not_a_launch(source: Source, scopes: Scopes, kernel: Kernel, site: LaunchSite) -> str:
+    """Say why nothing with the form of a launch stands at `site`."""
+    span = source.offsets_of(site.range)
+    if any(isinstance(node, ast.Call) and source.span(node) == span for node in scopes.nodes):
+        line = site.range.start.line
+        return f"the launch of {kernel.name} at line {line} is not written as {kernel.simple_name}[grid](…)"
+    return f"{source.file} has changed since it was analysed"
 
 
 def recorded_values(launch: Launch) -> dict[str, int]:
