@@ -373,6 +373,9 @@ def test_a_mask_may_go_where_the_loop_ends_before_it_would_say_no():
         ("    for start in range(0", "    B = 2 * B\n    for start in range(0"),
         ("    for start in range(0", "    n += 8\n    for start in range(0"),
         ("    for start in range(0", "    end = end + B\n    for start in range(0"),
+        ("        c = start + lanes\n        acc += tl.load(x + c)", "        acc += tl.load(x + c)\n        c = start + lanes"),
+        ("first, n, B", "first, n, end, B"),
+        ("first, n, B", "first, n, lanes, B"),
     ],
 )  # fmt: skip
 def test_a_loop_that_may_go_beyond_it_is_no_reason_to_drop_a_mask(old, new):

@@ -20,10 +20,15 @@ def within_ends(kernel: ast.AST, line: int, masks: Sequence[str | None]) -> bool
         masks: the texts of the masks that it might have; none of them is no mask.
     """
     assigned = Counter(n.id for n in ast.walk(kernel) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    # What is passed holds another value before it is set, and where it is not.
+    passed = {n.arg for n in ast.walk(kernel) if isinstance(n, ast.arg)}
     values = {
         node.targets[0].id: node.value
         for node in ast.walk(kernel)
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and assigned[node.targets[0].id] == 1
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and assigned[node.targets[0].id] == 1
+        and node.targets[0].id not in passed
     }
     known: set[tuple[str, str]] = set()
     for loop in ast.walk(kernel):
@@ -32,7 +37,7 @@ def within_ends(kernel: ast.AST, line: int, masks: Sequence[str | None]) -> bool
                 (block, length)
                 for length in _lengths(loop, values)
                 if not assigned[length] and not _names(loop) & set(assigned)
-                for block in _blocks(loop, values)
+                for block in _blocks(loop, values, line)
             }
     return bool(masks) and all(mask is not None and _says_only(mask, known) for mask in masks)
 
@@ -56,14 +61,16 @@ def _lengths(loop: ast.For, values: dict[str, ast.expr]) -> Iterator[str]:
     yield from (part.id for part in parts if isinstance(part, ast.Name))
 
 
-def _blocks(loop: ast.For, values: dict[str, ast.expr]) -> Iterator[str]:
-    """Yield the variables that hold a round's own lanes, `start + arange(0, STEP)`."""
+def _blocks(loop: ast.For, values: dict[str, ast.expr], line: int) -> Iterator[str]:
+    """Yield the variables that hold a round's own lanes at a line, `start + arange(0, STEP)`."""
     bounds = _bounds(loop)
     if bounds is None:
         return
     variable, _, step = bounds
     stored = Counter(n.id for n in ast.walk(loop) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
     for node in loop.body:
+        if node.lineno >= line:
+            break  # the line still has the lanes of the round before
         match node:
             case ast.Assign([ast.Name(name)], ast.BinOp(left, ast.Add(), right)) if stored[name] == 1:
                 for one, other in ((left, right), (right, left)):
