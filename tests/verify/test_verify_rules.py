@@ -91,6 +91,14 @@ CHEATS = {
     "an address that decides what is returned": (
         (BODY, BODY + "    aligned = x.data_ptr() % 16 == 0\n    if aligned:\n        return x\n"), "data_ptr"
     ),
+    "an address that a function inside returns by": (
+        (LAUNCH, "    aligned = x.data_ptr() % 16 == 0\n" + LAUNCH.replace("B=32", "B=32, FLAG=aligned")
+         + "    def out():\n        return x if aligned else o\n"), "data_ptr"
+    ),
+    "an address for a function out of a dict": (
+        (LAUNCH, "    aligned = x.data_ptr() % 16 == 0\n    out = {0: chosen}\n    out[0](x, flag=aligned)\n" + LAUNCH),
+        "data_ptr",
+    ),
     "an address in a tile": ((LAUNCH, LAUNCH.replace("32", "32 + x.data_ptr() % 16")), "data_ptr"),
     "an address among others": (
         (LAUNCH, "    tile = x.data_ptr() % 64 == 0\n" + LAUNCH.replace("B=32", "B=32, FLAG=tile")), "data_ptr"

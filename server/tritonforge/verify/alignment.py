@@ -7,26 +7,29 @@ takes one of them by a constexpr, and both ways have to run on some input (`hone
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+
+from tritonforge.analysis.scopes import Function, Scope
 
 _WIDEST = 16
 """Bytes. No instruction asks for more; what is kept by address would tell addresses apart by larger numbers."""
 
 
-def alignment_questions(nodes: Sequence[ast.AST]) -> frozenset[int]:
+def alignment_questions(function: Function, scope: Scope) -> frozenset[int]:
     """Return the ids of the `data_ptr` attributes of a host function that only tell how a tensor is aligned.
 
     Such are `x.data_ptr() % 16 == 0`, alone or joined by `and`, set to a variable that launches of a kernel take by
-    keyword, and that nothing else reads.
+    keyword, and that nothing else reads, functions inside of it included.
 
     Args:
-        nodes: the nodes of the function.
+        function: the host function.
+        scope: its scope.
     """
+    nodes = list(ast.walk(function))
     reads = [n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
     given = {
         id(keyword.value)
         for call in nodes
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Subscript)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Subscript) and _may_launch(call.func.value, scope)
         for keyword in call.keywords
         if keyword.arg is not None
     }
@@ -40,6 +43,15 @@ def alignment_questions(nodes: Sequence[ast.AST]) -> frozenset[int]:
             case _:
                 pass
     return frozenset(found)
+
+
+def _may_launch(function: ast.expr, scope: Scope) -> bool:
+    """Tell whether what a call takes out of brackets may be a kernel's launch, and no element of a list or dict."""
+    found = scope.lookup(function.id) if isinstance(function, ast.Name) else None
+    displays = (ast.Dict, ast.List, ast.Tuple, ast.DictComp, ast.ListComp)
+    return isinstance(function, ast.Attribute) or (
+        found is not None and not any(isinstance(binding.value, displays) for binding in found[1])
+    )
 
 
 def _address(node: ast.expr) -> ast.Attribute | None:

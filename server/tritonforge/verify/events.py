@@ -48,7 +48,7 @@ def events(file: File, hosts: Iterable[str], tensors: Iterable[str] = ()) -> lis
         scope = file.scope(function)
         known = Tensors(function, scope, tensors if scope.qualname in names else ())
         found += _of_signature(function, scope)
-        found += _of_nodes(own_nodes(function), scope, known)
+        found += _of_nodes(own_nodes(function), scope, known, alignment_questions(function, scope))
     nothing = Tensors(None, file.index.module)
     for statement in at_import(file):
         found += _of_nodes(own_nodes(statement), file.index.module, nothing)
@@ -103,10 +103,11 @@ def _of_decorator(decorator: ast.expr, scope: Scope) -> Iterator[Event]:
         yield Event(f"decorates a function with {path}", decorator.lineno)
 
 
-def _of_nodes(nodes: Iterable[ast.AST], scope: Scope, tensors: Tensors) -> Iterator[Event]:
+def _of_nodes(
+    nodes: Iterable[ast.AST], scope: Scope, tensors: Tensors, harmless: frozenset[int] = frozenset()
+) -> Iterator[Event]:
     listed = list(nodes)
     inner = {id(one.value) for one in listed if isinstance(one, ast.Attribute)}
-    harmless = alignment_questions(listed)
     for node in listed:
         match node:
             case ast.Global() | ast.Nonlocal():
