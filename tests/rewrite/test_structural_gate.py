@@ -39,6 +39,7 @@ CALLS = {
     "loops_ahead": ("double", "x=fp16[20, 60]"),
     "exp2_decode": ("decode", "q=fp32[2, 16] k=fp32[2, 40, 16] v=fp32[2, 40, 16]"),
     "causal_attention": ("causal_attention", "q=fp16[1, 1, 70, 16] k=fp16[1, 1, 70, 16] v=fp16[1, 1, 70, 16]"),
+    "late_causal": ("causal", "q=fp16[1, 1, 40, 16] k=fp16[1, 1, 40, 16] v=fp16[1, 1, 40, 16]"),
     "tail_attention": ("attention", "q=fp16[1, 1, 40, 16] k=fp16[1, 1, 40, 16] v=fp16[1, 1, 40, 16]"),
     "heads_decode": ("decode", "q=fp16[1, 4, 16] k_cache=fp16[1, 40, 2, 16] v_cache=fp16[1, 40, 2, 16]"),
     "narrow_attention": ("attention", "q=bf16[1, 20, 16] k=bf16[1, 40, 16] v=bf16[1, 40, 16]"),

@@ -44,6 +44,7 @@ _FINISHED_BY = {
     "row-tiles": ("split-loop",),
     "grouped-heads": ("split-loop", "narrow-operands"),
     "k-major": ("tensor-descriptors",),
+    "exp2-scale": ("late-scale",),
 }
 """Which rewrites finish what another begins, one after the other. Step by step the search need not get there: the
 second alone may be the faster one, and leaves the first nothing to do."""

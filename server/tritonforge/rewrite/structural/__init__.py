@@ -20,6 +20,7 @@ from tritonforge.rewrite.structural.frame import (
 )
 from tritonforge.rewrite.structural.grouped_heads import GroupedHeads
 from tritonforge.rewrite.structural.k_major import KMajor
+from tritonforge.rewrite.structural.late_scale import LateScale
 from tritonforge.rewrite.structural.loop_axis import LoopAxis
 from tritonforge.rewrite.structural.loops_and_arithmetic import LOOPS_AND_ARITHMETIC
 from tritonforge.rewrite.structural.masked_tail import MaskedTail
@@ -53,6 +54,7 @@ REWRITES: tuple[Structural, ...] = (
     PlainStrides(),
     PipelinedLoops(),
     Exp2Scale(),
+    LateScale(),
     CausalSplit(),
     MaskedTail(),
     Pairs(),
