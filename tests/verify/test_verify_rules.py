@@ -95,6 +95,13 @@ CHEATS = {
         (LAUNCH, "    aligned = x.data_ptr() % 16 == 0\n" + LAUNCH.replace("B=32", "B=32, FLAG=aligned")
          + "    def out():\n        return x if aligned else o\n"), "data_ptr"
     ),
+    "an address that a class inside keeps": (
+        (BODY, BODY + "    class A:\n        aligned = x.data_ptr() % 16 == 0\n\n    if A.aligned:\n        return x\n"),
+        "data_ptr",
+    ),
+    "a library function in a class inside": (
+        (BODY, BODY + "    class A:\n        o = torch.relu(x)\n\n    return A.o\n"), "torch.relu"
+    ),
     "an address for a function out of a dict": (
         (LAUNCH, "    aligned = x.data_ptr() % 16 == 0\n    out = {0: chosen}\n    out[0](x, flag=aligned)\n" + LAUNCH),
         "data_ptr",

@@ -25,6 +25,8 @@ def alignment_questions(function: Function, scope: Scope) -> frozenset[int]:
         scope: its scope.
     """
     nodes = list(ast.walk(function))
+    if any(isinstance(node, ast.ClassDef) for node in nodes):
+        return frozenset()  # what a class sets is read as its attribute
     reads = [n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
     given = {
         id(keyword.value)

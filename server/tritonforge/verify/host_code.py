@@ -92,11 +92,14 @@ def at_import(file: File) -> Iterator[ast.stmt]:
 
 
 def own_nodes(root: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a function's body, a statement's or an expression's, without those of nested functions."""
+    """Yield the nodes of a function's body, a statement's or an expression's, without those of nested functions.
+
+    The body of a class runs where the class stands, and is part of what stands around it.
+    """
     waiting: list[ast.AST] = list(root.body) if isinstance(root, _FUNCTIONS) else [root]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, _FUNCTIONS) or (isinstance(node, ast.ClassDef) and node is not root):
+        if isinstance(node, _FUNCTIONS):
             continue
         yield node
         waiting += ast.iter_child_nodes(node)
