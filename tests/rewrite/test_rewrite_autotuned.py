@@ -202,13 +202,26 @@ def test_without_measuring_a_rewrite_is_judged_with_the_configuration_that_the_o
     assert (search.turn_of(plain), search.turn_of(tuned)) == (1, 0)
 
 
-def test_without_measuring_the_original_is_judged_by_the_best_of_a_long_computed_list(monkeypatch):
+@pytest.mark.parametrize(
+    ("listed", "known", "turns", "best"),
+    [
+        (
+            "[triton.Config({'BLOCK': b}, num_warps=w) for b in BLOCKS for w in (1, 2, 4, 8)]",
+            28,
+            [2, 5, 7, 10, 12, 15, 17, 20, 22, 25, 27],
+            15,
+        ),
+        ("all_of_them()", 0, list(range(1, 12)), 11),
+    ],
+)
+def test_without_measuring_the_original_is_judged_by_the_best_of_a_computed_list(
+    monkeypatch, listed, known, turns, best
+):
     start, end = TUNED.index("["), TUNED.index("],") + 1
-    computed = "[triton.Config({'BLOCK': b}, num_warps=w) for b in BLOCKS for w in (1, 2, 4, 8)]"
     blocks = "BLOCKS = [32, 64, 128, 256, 512] if FEW else [1024, 2048]\n\n\n@triton.autotune"
-    text = f"{TUNED[:start]}{computed}{TUNED[end:]}".replace("@triton.autotune", blocks)
+    text = f"{TUNED[:start]}{listed}{TUNED[end:]}".replace("@triton.autotune", blocks)
     (kernel,) = analyze(text, "k.py").kernels
-    assert len(kernel.autotune.configs) == 28
+    assert len(kernel.autotune.configs) == known
     session = SimpleNamespace(measures=False, worker=SimpleNamespace(hello=SimpleNamespace(lanes=2)))
     search = Search(Subject("/w", "k.py", text, kernel), session, None, [], 1.0, 0.0, lambda _: None)
 
@@ -230,9 +243,10 @@ def test_without_measuring_the_original_is_judged_by_the_best_of_a_long_computed
     monkeypatch.setattr(search, "assess", assess)
     search.baseline = Attempt(Candidate("original", (), ()), text, assessed(0))
     asyncio.run(_best_config(search))
-    assert asked == [2, 5, 7, 10, 12, 15, 17, 20, 22, 25, 27]
-    assert search.turn == 15, "one does not compile, another does not fit"
-    assert search.notes == ["The original is judged by the best of its configs as predicted: BLOCK=15, num_warps=4."]
+    assert asked == turns
+    assert search.turn == best, "one does not compile, another does not fit"
+    said = f"The original is judged by the best of its configs as predicted: BLOCK={best}, num_warps=4."
+    assert search.notes == [said]
 
 
 def test_where_nothing_can_be_tried_it_is_said_what_was_looked_at():

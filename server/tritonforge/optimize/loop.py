@@ -239,12 +239,13 @@ async def _best_config(search: Search) -> None:
     """Judge a tuned original by the config of its list that is predicted to be fastest: its autotuner would find it.
 
     Of a long list as many are compiled as there may be, spread over it: configs beside each other differ in little.
+    Of one that the source does not show the first ones are: it may be any length, and turns go round.
     """
     subject, original = search.subject, search.original
     tuner = subject.kernel.autotune
     if tuner is None:
         return
-    last = len(tuner.configs) - 1
+    last = (len(tuner.configs) or MOST_CONFIGS) - 1
     fewer = min(last, MOST_CONFIGS - 1)
     lanes = asyncio.Semaphore(max(1, search.session.worker.hello.lanes))
 
@@ -266,6 +267,7 @@ async def _best_config(search: Search) -> None:
             original.assessed, search.turn = assessed, turn
     if search.turn and original.config is not None:
         given = {name for one in tuner.configs for name, _ in (*one.constexprs, *one.options)}
+        given = given or {*subject.kernel.tiles, "num_warps", "num_stages"}
         values = (*original.config.constexprs, *original.config.options)
         said = ", ".join(f"{name}={v.value}" for name, v in values if name in given and isinstance(v, Scalar))
         search.note(f"The original is judged by the best of its configs as predicted: {said}.")
