@@ -1,5 +1,7 @@
 """What the engine proposes where host code chooses values in branches, and what it says of values that stay."""
 
+import dataclasses
+
 import pytest
 
 from tritonforge.analysis import analyze
@@ -77,7 +79,8 @@ def scores(q, k):
 """
 
 
-def _steps(host, text="", **changes):
+def _steps(host, text="", other=None, **changes):
+    """Return what is proposed and refused; `other`: what one more launch ran with that differs."""
     text = text or KERNELS + host
     (kernel,) = (k for k in analyze(text, "a.py").kernels if k.name == "scores_kernel")
     values = {"BT": 128, "BS": 64, "BD": 128, "BV": 128, "num_warps": 8, "num_stages": 3} | changes
@@ -90,7 +93,13 @@ def _steps(host, text="", **changes):
         "1", "a.py", kernel.name, Problem(arguments, (("D", Scalar(128)),)), Config(tiles, options, (32, 1, 1)),
         CallSite("a.py", site.range.start.line, "scores"),
     )  # fmt: skip
-    steps = list(RuleEngine(()).propose(Task(kernel, {"a.py": text}, (launch,))))
+    launches = [launch]
+    if other is not None:
+        differs = tuple((n, Scalar(other.get(n, v.value))) for n, v in tiles)
+        launches.append(
+            dataclasses.replace(launch, id="2", config=dataclasses.replace(launch.config, constexprs=differs))
+        )
+    steps = list(RuleEngine(()).propose(Task(kernel, {"a.py": text}, tuple(launches))))
     made = {s.title: apply_edits(text, s.edits) for s in steps if isinstance(s, Candidate)}
     return made, [s.reason for s in steps if isinstance(s, Refusal)]
 
@@ -140,9 +149,19 @@ def test_a_branch_that_cannot_have_run_is_not_edited():
     )
 
 
+def test_a_branch_is_not_edited_for_launches_that_ran_with_different_values():
+    _, reasons = _steps(OWN, other={"BT": 64})
+    assert (
+        "BT stays 128: the recorded launches ran with different values of BT, and an edit has to hold for all of them."
+    ) in reasons
+    assert "BV stays 128: BV is triton.next_power_of_2(D), so that one block covers a whole row." in reasons
+
+
 def test_tiles_that_an_autotuner_leaves_to_the_launch_stay():
     autotuned = "@triton.autotune(configs=[triton.Config({}, num_warps=8)], key=['T'])\n@triton.jit\ndef scores_kernel"
     host = OWN.replace(", num_warps=num_warps)", ")")
     text = (KERNELS + host).replace("@triton.jit\ndef scores_kernel", autotuned)
     _, reasons = _steps(host, text)
     assert "BT stays 128: the autotuner's configs leave BT to the launch." in reasons
+    _, reasons = _steps(host, text.replace("@triton.autotune", "@triton.heuristics({'BT': pick})\n@triton.autotune"))
+    assert "BT stays 128: BT is chosen by @triton.heuristics." in reasons

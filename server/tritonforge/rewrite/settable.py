@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.kernel import Kernel
 from tritonforge.domain.launch import Launch
 from tritonforge.rewrite.plausibility import Facts, why_not
@@ -18,6 +19,8 @@ from tritonforge.rewrite.protocol import Refusal
 from tritonforge.rewrite.rules.launch_parameters import recorded_values, rewrite_launch
 from tritonforge.rewrite.shapes import WARPS
 from tritonforge.rewrite.space import Parameter
+
+_DIFFER = "the recorded launches ran with different values of {}, and an edit has to hold for all of them."
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,8 @@ class Settable:
         launch = launches[0]
         facts = Facts.of(kernel, launch, arch)
         if kernel.autotune is not None:
-            left = (name for name in kernel.tiles if name in facts.fixed)
-            return cls(why={name: f"the autotuner's configs leave {name} to the launch." for name in left})
+            left = {name: f"the autotuner's configs leave {name} to the launch." for name in facts.fixed}
+            return cls(why=left | {name: f"{name} is chosen by @triton.heuristics." for name in kernel.heuristics})
         free, why = set[str](), dict[str, str]()
         for name in (n for n in kernel.tiles if n in facts.fixed):
             now = facts.current[name]
@@ -42,7 +45,8 @@ class Settable:
                 alike = ran_alike(launches, [name])
                 made = rewrite_launch(kernel, texts, {name: value}, launch, in_branches=alike) if value else None
                 if isinstance(made, Refusal):
-                    why.setdefault(name, made.reason)
+                    here = None if alike else rewrite_launch(kernel, texts, {name: value}, launch)
+                    why.setdefault(name, made.reason if not isinstance(here, Candidate) else _DIFFER.format(name))
                 elif made is not None:
                     free.add(name)
                     break

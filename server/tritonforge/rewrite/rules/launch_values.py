@@ -252,8 +252,7 @@ class Settings:
             variable = self.scopes.resolve(node)
             if variable is None:
                 how = "not set here" if isinstance(node, ast.Name) else self._how_set(node)
-                reason = f"{name} comes from {ast.unparse(node)}, which is {how}"
-                return Setting(name, "fixed", at_launch=at, reason=reason)
+                return Setting(name, "fixed", at_launch=at, reason=_comes_from(name, node, how))
             if variable.parameter is not None:
                 return self._of_parameter(name, at, (*chain, variable))
             value = variable.single
@@ -265,7 +264,7 @@ class Settings:
             how = self._how_given(variable)
             if isinstance(node, ast.Attribute):
                 how = self._how_set(node)
-            reason = f"{name} comes from {ast.unparse(node)}, which is {how}"
+            reason = _comes_from(name, node, how)
             return Setting(name, "fixed", at_launch=at, chain=(*chain, variable), reason=reason)
         if name in ran.values and isinstance(node, ast.IfExp):
             return self._chosen(name, at, list(alternatives(node)), chain, ran)
@@ -432,6 +431,11 @@ def _written(node: ast.expr) -> dict[str, ast.expr] | None:
         named = {k.arg: k.value for k in node.keywords if k.arg is not None}
         return named if len(named) == len(node.keywords) else None
     return None
+
+
+def _comes_from(name: str, node: ast.expr, how: str) -> str:
+    text = ast.unparse(node)
+    return f"{name} is {how}" if text == name else f"{name} comes from {text}, which is {how}"
 
 
 def _why_fixed(name: str, node: ast.expr) -> str:
