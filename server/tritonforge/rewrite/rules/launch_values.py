@@ -378,7 +378,8 @@ class Settings:
         variable = chain[-1]
         function = variable.scope
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or len(variable.values) > 0:
-            reason = f"{name} comes from the parameter {variable.name}, which is set again"
+            how = "is set again" if variable.values else "is that of a lambda"
+            reason = f"{name} comes from the parameter {variable.name}, which {how}"
             return Setting(name, "fixed", at_launch=at, chain=chain, reason=reason)
         calls = [(c, a) for c in self._calls_of(function) for a in self._argument(c, function, variable.name)]
         default = default_of(function, variable.name)

@@ -63,7 +63,7 @@ def check_outcome(
             kept = setting.place in {"absent", "fixed"} and running.get(name, setting.value) == value
             right = setting.value == value or kept
             if not right or not _analysis_agrees(after, edited, launches[launch], name, value):
-                raise Refused(f"after the edit {name} would still not be {value}")
+                raise Refused(f"after the edit nothing would show that {name} is {value}")
 
 
 def _analysed(text: str, file: str) -> tuple[Kernel, ...]:
