@@ -21,13 +21,13 @@ pytest.importorskip("triton")
 GOLDEN = Path(__file__).parent.parent / "golden" / "structural"
 
 CALLS = {
-    "rows_two_axes": ("add_row", "x=fp32[9, 2, 16] bias=fp32[2, 16]"),
+    "rows_two_axes": ("add_row", "x=fp32[5, 2, 8] bias=fp32[2, 8]"),
     "whole_softmax": ("row_softmax", "x=fp32[5, 48] block=16"),
     "columns_softmax": ("softmax", "x=fp32[3, 40]"),
     "tiles_columns": ("sum_columns", "x=fp32[45, 20]"),
     "scalar_map": ("scale_rows", "x=fp32[3, 40] s=fp32[3] first=3 last=40"),
     "pairs_flat": ("magnitude", "z=fp32[300]"),
-    "products_transposed": ("product", "a=fp32[40, 32] b=fp32[48, 32]"),
+    "products_transposed": ("product", "a=fp32[20, 24] b=fp32[18, 24]"),
     "dot_matmul": ("matmul", "a=fp16[40, 32] b=fp16[32, 48]"),
     "kmajor_matmul": ("matmul", "a=fp32[40, 32] b=fp32[32, 48]"),
     "descriptors_attention": ("attention", "q=fp16[1, 1, 40, 16] k=fp16[1, 1, 40, 16] v=fp16[1, 1, 40, 16]"),
