@@ -75,6 +75,8 @@ class Branches:
                 seen = ran.variables.get(variable) if variable is not None else None
                 if variable is None or seen is None or any(v is None or v.lineno > end for v in variable.values):
                     continue  # set again behind the `if`, it says nothing about this arm
+                if sum(self._scopes.inside(v, one) for v in variable.values if v is not None for one in arm) > 1:
+                    continue  # nor where the arm sets it twice
                 others = self.possible(statement.value, ran)
                 if others is not None and seen not in others:
                     return False
