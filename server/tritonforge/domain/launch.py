@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Union
 
@@ -181,6 +182,11 @@ def tensors_of(value: Value) -> tuple[Tensor, ...]:
     if isinstance(value, Entries):
         return tuple(t for _, item in value.items for t in tensors_of(item))
     return ()
+
+
+def integers_of(named: Iterable[tuple[str, Value]]) -> dict[str, int]:
+    """Return those of named values that are integers, and no truth values."""
+    return {name: v.value for name, v in named if isinstance(v, Scalar) and type(v.value) is int}
 
 
 def is_repeatable(value: Value) -> bool:

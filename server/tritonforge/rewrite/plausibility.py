@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tritonforge.compilation.architectures import Architecture, architecture
 from tritonforge.domain.kernel import Kernel
-from tritonforge.domain.launch import Launch, Scalar, Tensor, tensors_of
+from tritonforge.domain.launch import Launch, Tensor, integers_of, tensors_of
 from tritonforge.prediction.gpus import gpu_for
 from tritonforge.rewrite.rules.splits import split_counts
 from tritonforge.rewrite.shapes import WARPS
@@ -88,8 +88,7 @@ class Facts:
     @classmethod
     def of(cls, kernel: Kernel, launch: Launch, arch: str) -> Facts:
         """Collect the facts of `launch`."""
-        pairs = (*launch.config.constexprs, *launch.config.options)
-        current = {n: v.value for n, v in pairs if isinstance(v, Scalar) and type(v.value) is int}
+        current = integers_of((*launch.config.constexprs, *launch.config.options))
         sources: dict[str, set[str]] = {}
         for site in kernel.launch_sites:
             for name, value in site.constexprs:
@@ -170,7 +169,7 @@ def _splits(
 
 def _caps(kernel: Kernel, launch: Launch, current: Mapping[str, int]) -> dict[str, int]:
     """Return, for each tile whose extent the launch shows, the least power of two that covers it."""
-    scalars = {n: v.value for n, v in launch.problem.arguments if isinstance(v, Scalar) and type(v.value) is int}
+    scalars = integers_of(launch.problem.arguments)
     extents: dict[str, int] = {}
     for loop in kernel.loops:
         stop = scalars.get(loop.stop or "")

@@ -9,12 +9,10 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tritonforge.rewrite.rules.launch_values import COMPILER_DEFAULTS, called_name
+from tritonforge.rewrite.rules.launch_values import COMPILER_DEFAULTS, OPTIONS, called_name
 from tritonforge.rewrite.scopes import Scopes, Variable
 
 _DEPTH = 5
-_OF_CALL = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-"""What `triton.Config` takes by position behind its constexprs."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ def model_of(node: ast.expr | None) -> Model | None:
     keys = {k.value: k for k in tiles.keys if isinstance(k, ast.Constant) and isinstance(k.value, str)}
     if len(keys) != len(tiles.keys):
         return None
-    options = dict(zip(_OF_CALL, node.args[1:], strict=False)) | given
+    options = dict(zip(OPTIONS, node.args[1:], strict=False)) | given
     return Model(node, keys, dict(zip(keys, tiles.values, strict=True)), options)
 
 

@@ -18,7 +18,7 @@ from tritonforge.diagnosis.case import Case
 from tritonforge.diagnosis.signals.replays import accumulating
 from tritonforge.domain.candidate import Candidate
 from tritonforge.domain.kernel import Kernel, LaunchSite
-from tritonforge.domain.launch import Config, Launch, Scalar
+from tritonforge.domain.launch import Config, Launch, integers_of
 from tritonforge.domain.source import Edit
 from tritonforge.rewrite.elsewhere import with_all_sites
 from tritonforge.rewrite.protocol import Refusal
@@ -437,11 +437,9 @@ def _not_a_launch(source: Source, scopes: Scopes, kernel: Kernel, site: LaunchSi
 
 def recorded_values(launch: Launch) -> dict[str, int]:
     """Return the integers that a launch was seen to get: options, constexprs and other arguments."""
-    pairs = (*launch.problem.arguments, *launch.problem.constexprs, *launch.config.constexprs, *launch.config.options)
-    return {n: v.value for n, v in pairs if isinstance(v, Scalar) and type(v.value) is int}
+    return integers_of((*launch.problem.arguments, *launch.problem.constexprs)) | _running(launch.config)
 
 
 def _running(config: Config) -> dict[str, int]:
     """Return the integer values that a launch ran with."""
-    pairs = (*config.constexprs, *config.options)
-    return {n: v.value for n, v in pairs if isinstance(v, Scalar) and type(v.value) is int}
+    return integers_of((*config.constexprs, *config.options))

@@ -16,6 +16,7 @@ COMPILER_DEFAULTS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1}
 """What Triton (3.2–3.9, NVIDIA) uses for options that a launch does not give."""
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+"""What a launch may say to the compiler, in the order in which `triton.Config` takes it behind its constexprs."""
 
 Place = Literal["launch", "variable", "host-default", "caller", "kernel-default", "absent", "autotune", "fixed"]
 
