@@ -53,7 +53,7 @@ CALLS = {
     "blocks_matmul": ("matmul", "a=fp16[40, 32] b=fp16[32, 48]"),
     "deferred_mean": ("mean", "x=fp32[3, 70]"),
     "reciprocal_softmax": ("softmax", "x=fp32[3, 40]"),
-    "random_dropout": ("dropout", "x=fp32[3, 40] p=0.5 seeds=i32[3]~randint(0, 100)"),
+    "random_nested": ("dropout", "x=fp32[3, 40] p=0.5 seed=1"),
     "nest_taps": ("filtered", "x=fp16[20, 18] w=fp16[3, 2, 18]"),
     "static_taps": ("filtered", "x=fp32[300] w=fp32[4]"),
     "axis_rounds": ("scale", "x=fp32[3, 40] s=fp32[3]"),

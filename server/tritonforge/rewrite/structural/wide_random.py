@@ -40,9 +40,8 @@ class WideRandom:
         for call in calls:
             _check(text, call)
         helper = text.fresh("wide_rand")
-        made: list[tuple[cst.CSTNode, Replacement]] = [
-            (call, call.with_changes(func=cst.Name(helper))) for call in calls
-        ]
+        # What is called alone: one call may stand in another's arguments.
+        made: list[tuple[cst.CSTNode, Replacement]] = [(call.func, cst.Name(helper)) for call in calls]
         edits = (*text.edits(replaced(text.function, made)), helper_edit(text, _helper(helper, text.tl)))
         yield Change("the same random numbers from products of 64 bits", edits)
 
@@ -67,7 +66,8 @@ def _helper(name: str, tl: str) -> list[str]:
         f"def {name}(seed, offset):",
         f'    """The same as `{tl}.rand(seed, offset)`, with one multiplication for both halves of a product."""',
         f"    {tl}.static_assert(offset.dtype.primitive_bitwidth == 32)",
-        f"    key = seed.to({tl}.uint64)",
+        # A number that is 1 comes as a constant: Triton compiles such a launch by itself.
+        f"    key = {tl}.to_tensor(seed).to({tl}.uint64)",
         f"    k0 = (key & 0xFFFFFFFF).to({tl}.uint32)",
         f"    k1 = (key >> 32).to({tl}.uint32)",
         f"    c0 = offset.to({tl}.uint32, bitcast=True)",

@@ -9,7 +9,7 @@ import triton.language as tl
 def wide_rand(seed, offset):
     """The same as `tl.rand(seed, offset)`, with one multiplication for both halves of a product."""
     tl.static_assert(offset.dtype.primitive_bitwidth == 32)
-    key = seed.to(tl.uint64)
+    key = tl.to_tensor(seed).to(tl.uint64)
     k0 = (key & 0xFFFFFFFF).to(tl.uint32)
     k1 = (key >> 32).to(tl.uint32)
     c0 = offset.to(tl.uint32, bitcast=True)
