@@ -291,7 +291,10 @@ def _copy(text: KernelText, host: Host, site: int, operand: _Operand, name: str)
 
 
 def _copies(host: Host, operands: Sequence[_Operand]) -> dict[tuple[int, str], str]:
-    """Return what each launch calls the copy of an operand: the variable itself, or a new one for an attribute."""
+    """Return what each launch calls the copy of an operand: the variable itself, if nothing else reads it from then on.
+
+    What is returned, or kept for a backward pass, is still laid out as it was.
+    """
     found = {}
     for site, node in enumerate(host.nodes):
         around = list(ast.walk(node.host)) if node.host is not None else []
@@ -301,5 +304,20 @@ def _copies(host: Host, operands: Sequence[_Operand]) -> dict[tuple[int, str], s
         for operand in operands:
             words = host.passed(site, operand.pointer)
             leaf = words.rpartition(".")[2]
-            found[site, operand.pointer] = names(leaf) if leaf != words and leaf.isidentifier() else words
+            name = names(leaf) if leaf != words and leaf.isidentifier() else words
+            found[site, operand.pointer] = names(f"{words}_k_major") if _is_read_on(host, site, name) else name
     return found
+
+
+def _is_read_on(host: Host, site: int, name: str) -> bool:
+    """Tell whether a variable of the host function is read by anything but launches of the kernel from a launch on."""
+    node = host.nodes[site]
+    launches = {id(n) for launch in host.nodes for n in ast.walk(launch.call)}
+    around = list(ast.walk(node.host)) if node.host is not None else []
+    loops = [n for n in around if isinstance(n, ast.For | ast.While) and any(one is node.call for one in ast.walk(n))]
+    first = min([n.lineno for n in loops], default=(node.call.end_lineno or 0) + 1)
+    return any(
+        n.id == name and isinstance(n.ctx, ast.Load) and n.lineno >= first and id(n) not in launches
+        for n in around
+        if isinstance(n, ast.Name)
+    )
