@@ -132,6 +132,11 @@ class Scopes:
             found += [v for place in places for v in self._set_by.get(place, ()) if v not in found]
         return found
 
+    def tests_around(self, variables: Iterable[Variable]) -> list[ast.expr]:
+        """Return the tests of `if` and `while` statements that decide whether one of `variables` is set."""
+        places = [value for variable in variables for value in variable.values if value is not None]
+        return [a.test for place in places for a in self.ancestors(place) if isinstance(a, ast.If | ast.While)]
+
     def depends(self, node: ast.AST, variables: Collection[Variable]) -> bool:
         """Tell whether `node` reads one of `variables`, directly or by what other variables are set to."""
         pending, seen = [node], set[Variable]()

@@ -263,6 +263,8 @@ class _Plan:
                     continue
                 if setting.unsure:
                     raise _Detach(literal, setting.unsure)
+                if setting.place == "variable" and self._follows(i, name, change, detached):
+                    raise _Detach(literal, f"a test or another value that changes decides {self._place_text(setting)}")
                 if self.sharing.in_other_launch(literal):
                     raise _Detach(literal, f"{self._place_text(setting)} is set in another launch")
                 elsewhere = self._default_elsewhere(name) if setting.place == "kernel-default" else ""
@@ -317,8 +319,10 @@ class _Plan:
             if setting.literal in places:
                 continue
             if setting.place == "launch":
-                assert setting.literal is not None
-                draft.replacements.set(setting.literal, str(value))
+                whole = self._follows(site, name, change, detached)
+                edited = setting.at_launch if whole else setting.literal
+                assert edited is not None
+                draft.replacements.set(edited, str(value))
             elif setting.place in {"absent", "kernel-default"}:
                 draft.keywords.setdefault(site, []).append((name, str(value)))
             else:
@@ -326,7 +330,7 @@ class _Plan:
                 if setting.at_launch is None:
                     raise Refused(detached.get(setting.literal, setting.reason) if setting.literal else setting.reason)
                 draft.replacements.set(setting.at_launch, str(value))
-        self._hold(draft, site, change)
+        self._hold(draft, site, change, detached)
         tile_change = self._tile_change(site, change, detached)
         if not any(tile_change.changed(t) for t in tile_change.old):
             return
@@ -346,17 +350,27 @@ class _Plan:
                     draft.replacements.set(replaced, text)
         draft.comments.extend(update_comments(self.source, node.host, self._tiles_in_order(tile_change)))
 
-    def _hold(self, draft: _Draft, site: int, change: Mapping[str, int]) -> None:
+    def _hold(self, draft: _Draft, site: int, change: Mapping[str, int], detached: Mapping[ast.expr, str]) -> None:
         """Write out at the launch what it has already, where host code would now compute something else.
 
         `num_warps = 8 if BLOCK >= 2048 else 4` follows an edit of `BLOCK`, which was asked for with 8 warps.
         """
         settings = self.values[site]
-        edited = {v for name in change for v in settings[name].chain}
         for name, value in self.wanted.items() if site in self.chosen else ():
             at = settings[name].at_launch
-            if name not in change and at is not None and self.scopes.depends(at, edited - {*settings[name].chain}):
+            if name not in change and at is not None and self._follows(site, name, change, detached):
                 draft.replacements.set(at, str(value))
+
+    def _follows(self, site: int, name: str, change: Mapping[str, int], detached: Mapping[ast.expr, str]) -> bool:
+        """Tell whether what is edited decides, by a test or a computation, what the launch gets for `name`."""
+        settings, own = self.values[site], self.values[site][name]
+        others = (s for n in change if n != name and (s := settings[n]).literal not in detached)
+        edited = {v for other in others for v in other.chain} - {*own.chain}
+        tested = edited | {*own.chain} if name in change else edited
+        tests = self.scopes.tests_around(own.chain)
+        return own.at_launch is not None and (
+            self.scopes.depends(own.at_launch, edited) or any(self.scopes.depends(test, tested) for test in tests)
+        )
 
     def _refuse_half_detached(self, setting: Setting, detached: Mapping[ast.expr, str]) -> None:
         """Refuse to leave a variable behind on which other host code depends, or a parameter without an effect."""

@@ -42,8 +42,14 @@ class Sharing:
         return ""
 
     def follower(self, chain: Sequence[Variable]) -> Read | None:
-        """Return host code around a launch, outside launches and grids, that reads a variable of `chain`."""
+        """Return host code around a launch, outside launches and grids, that reads a variable of `chain`.
+
+        A test that only decides what the variable itself is set to is none.
+        """
+        tests = self.scopes.tests_around(chain)
         for read in self._reads(chain):
+            if any(self.scopes.inside(read, test) for test in tests):
+                continue
             hosts = [s.host for s in self.sites if s.host is not None]
             others = zip(self.others, self.other_grids, strict=True)
             if self._is_own(read) or any(self._within(read, n, g) for n, g in others):
