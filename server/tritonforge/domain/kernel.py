@@ -165,7 +165,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True)
 class Autotune:
-    """`@triton.autotune`: `configs` is empty when they are computed by more than comprehensions, sums and conditions."""
+    """`@triton.autotune`: `configs` is empty when more than comprehensions, sums and conditions computes them."""
 
     range: Range
     configs: tuple[ConfigEntry, ...]
