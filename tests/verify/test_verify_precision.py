@@ -82,6 +82,19 @@ CALL = f"""
     tt.return %q : tensor<32x32xf32> loc(#loc)"""
 
 WIDE = HALVES + cast("%a0", "f16", "f32", "%aw") + cast("%b0", "f16", "f32", "%bw")
+LARGEST = (
+    WIDE
+    + "\n    %cst = arith.constant dense<3.000000e-01> : tensor<32x32xf32> loc(#loc)"
+    + "\n    %m = arith.maxnumf %aw, %cst : tensor<32x32xf32> loc(#loc)"
+)
+PASSED = WIDE + (
+    "\n    %cst = tt.splat %o : f32 -> tensor<32x32xf32> loc(#loc)"
+    "\n    %m = arith.maxnumf %aw, %cst : tensor<32x32xf32> loc(#loc)"
+)
+CHOSEN = LARGEST.replace("3.000000e-01", "0.000000e+00").replace(
+    "%m = arith.maxnumf %aw, %cst :",
+    "%low = arith.cmpf olt, %aw, %bw : tensor<32x32xf32> loc(#loc)\n    %m = arith.select %low, %aw, %cst : tensor<32x32xi1>,",
+)
 MIXED = load("a") + load("o", "bf16") + cast("%o0", "bf16", "f32", "%ow")
 PARTS = (
     MIXED
@@ -200,6 +213,16 @@ LOWER = {
         of(WIDE + op("arith.mulf", "%aw") + cast("%r", "f32", "f16", "%rh") + dot("%rh", element="f16"), element="f16"),
         "multiplies in fp16 (line 7) where the original uses ieee fp32",
     ),
+    "halves or a number of the kernel's own, which tf32 rounds": (
+        of(LARGEST + dot("%m", "%bw"), element="f16"),
+        of(LARGEST + dot("%m", "%bw", attributes=", inputPrecision = tf32"), element="f16"),
+        "multiplies in tf32",
+    ),
+    "halves or an argument, which tf32 rounds": (
+        of(PASSED + dot("%m", "%bw"), element="f16"),
+        of(PASSED + dot("%m", "%bw", attributes=", inputPrecision = tf32"), element="f16"),
+        "multiplies in tf32",
+    ),
     "a sum that a dot of halves carries in fp16": (
         of(WIDE + dot("%aw", "%bw"), element="f16"), of(HALVES + dot(element="f16", result="f16"), element="f16"),
         "accumulates in fp16",
@@ -275,6 +298,10 @@ NOT_LOWER = {
     ),
     "a sum for a product with ones": (of(IEEE), of(LOADS + reduce("%a0"))),
     "nothing that floats": (of(LOADS), of(LOADS + "\n    %i = arith.addi %x, %x : tensor<32xi32>")),
+    "tf32 of halves or zeros, by a condition": (
+        of(CHOSEN + dot("%m", "%bw"), element="f16"),
+        of(CHOSEN + dot("%m", "%bw", attributes=", inputPrecision = tf32"), element="f16"),
+    ),
     "halves as they were loaded, whose products fp32 holds": (
         of(WIDE + dot("%aw", "%bw"), element="f16"), of(HALVES + dot(element="f16"), element="f16")
     ),

@@ -16,13 +16,15 @@ import math
 import re
 from collections.abc import Sequence
 
-from tritonforge.compilation.dataflow import ARGUMENT, LOADS, Node
+from tritonforge.compilation.dataflow import LOADS, Node
 from tritonforge.verify.formats import Format, format_of, lowers
 
 NARROWING = frozenset(["arith.truncf", "tt.fp_to_fp"])
 _WIDENING = frozenset(["arith.extf", "tt.fp_to_fp"])
 _CONSTANT = "arith.constant"
+_CONDITIONS = frozenset(["arith.cmpi", "arith.cmpf"])
 _NUMBER = re.compile(r"-?\d+\.\d+e[+-]\d+")
+_INFINITE = ("0X7F800000", "0XFF800000", "0X7F80", "0XFF80", "0X7C00", "0XFC00")
 EXACT_IN_FP32 = Format("fp32", 24, 8)
 """What products are worth that fp32 holds as they are."""
 
@@ -43,12 +45,14 @@ def are_exact(formats: Sequence[Format], held: Sequence[Format | None]) -> bool:
 def format_held(sources: Sequence[Node]) -> Format | None:
     """Return the longest format among the loads that a value is chosen from; None where any of it is computed.
 
+    Numbers of the kernel's own are none, unless every format holds them: what they were before a conversion is unknown.
+
     Args:
         sources: what the value comes from through operations that round nothing.
     """
     longest: Format | None = None
     for one in sources:
-        if one.name in {_CONSTANT, ARGUMENT} or one.element == "i1":
+        if one.element == "i1" or one.name in _CONDITIONS or (one.name == _CONSTANT and _is_short(one)):
             continue
         format_ = format_of(one.element) if one.name in LOADS else None
         if format_ is None:
@@ -56,6 +60,15 @@ def format_held(sources: Sequence[Node]) -> Format | None:
         if longest is None or lowers(longest, format_):
             longest = format_
     return longest
+
+
+def _is_short(constant: Node) -> bool:
+    """Tell whether a constant is 0, infinite, or of few enough bits for every format of 16 bits."""
+    number = _NUMBER.search(constant.text)
+    if number is None:
+        return any(word in constant.text.upper() for word in _INFINITE)
+    significand, exponent = math.frexp(float(number[0]))
+    return (significand * 2**8).is_integer() and -14 < exponent <= 15
 
 
 def is_rest(node: Node) -> bool:
