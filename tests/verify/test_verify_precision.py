@@ -82,6 +82,13 @@ CALL = f"""
     tt.return %q : tensor<32x32xf32> loc(#loc)"""
 
 WIDE = HALVES + cast("%a0", "f16", "f32", "%aw") + cast("%b0", "f16", "f32", "%bw")
+NARROW = (
+    load("a", "f8E5M2")
+    + load("b", "f8E5M2")
+    + "".join(
+        f"\n    %{name}w = tt.fp_to_fp %{name}0 : tensor<32x32xf8E5M2> -> tensor<32x32xf32> loc(#loc)" for name in "ab"
+    )
+)
 LARGEST = (
     WIDE
     + "\n    %cst = arith.constant dense<3.000000e-01> : tensor<32x32xf32> loc(#loc)"
@@ -222,6 +229,11 @@ LOWER = {
         of(PASSED + dot("%m", "%bw"), element="f16"),
         of(PASSED + dot("%m", "%bw", attributes=", inputPrecision = tf32"), element="f16"),
         "multiplies in tf32",
+    ),
+    "fp8 as it was loaded, whose products are not summed in fp32": (
+        of(NARROW + "\n    %r = arith.mulf %aw, %bw : tensor<32x32xf32> loc(#loc)" + reduce("%r"), element="f8E5M2"),
+        of(NARROW + dot(element="f8E5M2", attributes=" {maxNumImpreciseAcc = 128 : i32}"), element="f8E5M2"),
+        "multiplies in fp8e5m2",
     ),
     "a sum that a dot of halves carries in fp16": (
         of(WIDE + dot("%aw", "%bw"), element="f16"), of(HALVES + dot(element="f16", result="f16"), element="f16"),

@@ -25,19 +25,25 @@ _CONSTANT = "arith.constant"
 _CONDITIONS = frozenset(["arith.cmpi", "arith.cmpf"])
 _NUMBER = re.compile(r"-?\d+\.\d+e[+-]\d+")
 _INFINITE = ("0X7F800000", "0XFF800000", "0X7F80", "0XFF80", "0X7C00", "0XFC00")
+_LEAST_BITS = 8
+"""Of the significand: those of bfloat16."""
 EXACT_IN_FP32 = Format("fp32", 24, 8)
 """What products are worth that fp32 holds as they are."""
 
 
 def are_exact(formats: Sequence[Format], held: Sequence[Format | None]) -> bool:
-    """Tell whether fp32 holds every product of a dot as it is.
+    """Tell whether fp32 holds every product of a dot as it is, and adds them up.
+
+    Matrix units add products of 8 bits up with fewer bits (sm_90 keeps about 14).
 
     Args:
         formats: what the dot multiplies in.
         held: for each operand a format that is known to hold its values.
     """
     known = [one for one in held if one is not None]
-    if len(known) < len(held) or any(lowers(format_, one) for format_ in formats for one in known):
+    if len(known) < len(held) or any(format_.significand < _LEAST_BITS for format_ in formats):
+        return False
+    if any(lowers(format_, one) for format_ in formats for one in known):
         return False
     return sum(one.significand for one in known) <= EXACT_IN_FP32.significand
 
