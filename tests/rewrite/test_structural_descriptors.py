@@ -201,3 +201,10 @@ def test_no_launch_parameter_is_made_of_the_constexpr_that_tells_whether_rows_ar
     both = [c for c in steps if not isinstance(c, Refusal) and len(c.rewrites) == 2]
     assert both
     assert all("ALIGNED" not in dict(dict(c.rewrites)["launch-parameters"]) for c in both)
+
+
+def test_pointers_that_move_on_in_one_line_each_move_by_their_own_step():
+    apart = "        a_ptrs += BLOCK_K * stride_ak\n        b_ptrs += BLOCK_K * stride_bk\n"
+    after = text_of(task("descriptors_moving", (apart, apart.replace("stride_ak\n        ", "stride_ak; "))))
+    assert "a_desc.load([tl.program_id(0) * BLOCK_M, step * BLOCK_K])" in after
+    assert "b_desc.load([step * BLOCK_K, tl.program_id(1) * BLOCK_N])" in after

@@ -56,7 +56,10 @@ def moving(standing: Standing, name: str) -> Moving | None:
     body, place = standing.way[-1]
     loop = standing.loops[-1]
     behind = [one for one in body.body[place + 1 :] if name in sets(one)]
-    small = behind[0].body[0] if len(behind) == 1 and isinstance(behind[0], cst.SimpleStatementLine) else None
+    line = behind[0] if len(behind) == 1 else None
+    # Several pointers may move on in one line.
+    inside = [one for one in line.body if name in sets(one)] if isinstance(line, cst.SimpleStatementLine) else []
+    small = inside[0] if len(inside) == 1 else None
     adds = isinstance(small, cst.AugAssign) and isinstance(small.operator, cst.AddAssign)
     if not adds or times_set(body)[name] != 1 or not isinstance(loop.target, cst.Name):
         return None
@@ -64,8 +67,8 @@ def moving(standing: Standing, name: str) -> Moving | None:
     step = _step(loop)
     around, own = standing.way[-2]
     before = [i for i, one in enumerate(around.body[:own]) if name in sets(one)]
-    line = around.body[before[0]] if len(before) == 1 and times_set(around)[name] == 2 else None
-    made = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+    start = around.body[before[0]] if len(before) == 1 and times_set(around)[name] == 2 else None
+    made = start.body[0] if isinstance(start, cst.SimpleStatementLine) and len(start.body) == 1 else None
     steady = not (names_in(small.value) & sets(loop))
     if step is None or not isinstance(made, cst.Assign) or len(made.targets) != 1 or not steady:
         return None
