@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tritonforge.workload.index import Way
 
 R = TypeVar("R")
-BUDGET_S = 120.0
+BUDGET_S = 180.0
 
 
 async def profile(
