@@ -20,6 +20,7 @@ import libcst as cst
 
 from tritonforge.domain.finding import BottleneckClass
 from tritonforge.rewrite.rules.launch_values import Refused
+from tritonforge.rewrite.scopes import Scopes
 from tritonforge.rewrite.structural.calls import name_of
 from tritonforge.rewrite.structural.frame import Absent, Change
 from tritonforge.rewrite.structural.host import Host
@@ -128,13 +129,13 @@ def _check_positive(text: KernelText, factor: str) -> None:
     if not name or text.kernel.parameter(name) is None or times_set(text.function.body)[name]:
         raise Refused(f"{factor} is no argument of the kernel")
     host = Host(text)
-    for site, node in enumerate(host.nodes):
+    for site in range(len(host.nodes)):
         given = host.argument(site, name)
-        if given is None or not _is_positive(given, node.host):
+        if given is None or not _is_positive(given, host.scopes):
             raise Refused(f"nothing shows that {name}, by which scores are scaled, is above 0")
 
 
-def _is_positive(node: ast.expr, function: ast.AST | None, depth: int = 0) -> bool:
+def _is_positive(node: ast.expr, scopes: Scopes, depth: int = 0) -> bool:
     """Tell whether an expression is above 0 whenever it is a real number."""
     match node:
         case ast.Constant(value=int() | float() as value):
@@ -143,18 +144,20 @@ def _is_positive(node: ast.expr, function: ast.AST | None, depth: int = 0) -> bo
             # A root of something below 0 is complex, one of 0 with a minus ends the program.
             exponent = _number(right)
             root = exponent is not None and exponent < 0 and not float(exponent).is_integer()
-            return root or _is_positive(left, function, depth)
+            return root or _is_positive(left, scopes, depth)
         case ast.BinOp(left, ast.Mult(), right):
-            return _is_positive(left, function, depth) and _is_positive(right, function, depth)
+            return _is_positive(left, scopes, depth) and _is_positive(right, scopes, depth)
         case ast.BinOp(left, ast.Div(), ast.Call(func, [_])) if _ROOTS.fullmatch(ast.unparse(func)):
-            return _is_positive(left, function, depth)
+            return _is_positive(left, scopes, depth)
         case ast.BinOp(left, ast.Div(), right):
-            return _is_positive(left, function, depth) and _is_positive(right, function, depth)
+            return _is_positive(left, scopes, depth) and _is_positive(right, scopes, depth)
         case ast.Call(ast.Name("float"), [inner]):
-            return _is_positive(inner, function, depth)
-        case ast.Name(name) if function is not None and depth < 3:
-            values = _assigned(name, function)
-            return values is not None and len(values) == 1 and _is_positive(values[0], function, depth + 1)
+            return _is_positive(inner, scopes, depth)
+        case ast.Name() if depth < 3:
+            variable = scopes.resolve(node)
+            if variable is None or isinstance(variable.scope, ast.Module):  # others may set a module's
+                return False
+            return isinstance(variable.single, ast.expr) and _is_positive(variable.single, scopes, depth + 1)
     return False
 
 
@@ -164,17 +167,3 @@ def _number(node: ast.expr) -> float | None:
     except ValueError:
         return None
     return value if isinstance(value, int | float) else None
-
-
-def _assigned(name: str, function: ast.AST) -> Sequence[ast.expr] | None:
-    """Return what a variable of a function is set to; None where that is not only by plain assignments."""
-    values: list[ast.expr] = []
-    stores = 0
-    for node in ast.walk(function):
-        if isinstance(node, ast.arg) and node.arg == name:
-            return None
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
-            stores += 1
-        if isinstance(node, ast.Assign) and [ast.unparse(t) for t in node.targets] == [name]:
-            values.append(node.value)
-    return values if stores == len(values) else None
